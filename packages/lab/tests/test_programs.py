@@ -8,9 +8,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import anyio
 import pytest
@@ -21,10 +23,13 @@ from tests.commands import shown_code
 from tests.support import until
 
 from eagerstream.errors import UsageError
+from eagerstream_lab._answers import ProgramAnswers
 from eagerstream_lab._matrix import Matrix
 from eagerstream_lab._metrics import METRICS
-from eagerstream_lab._programs import Program, ProgramFailed, of_commands, run_program
+from eagerstream_lab._profiles import DOCUMENTED
+from eagerstream_lab._programs import Program, ProgramFailed, first_request, of_commands, run_program
 from eagerstream_lab._results import load_results, results_schema
+from eagerstream_testing import reply, text, tool_use
 
 SCHEMA = resources.files("eagerstream_lab") / "results.schema.json"
 
@@ -124,6 +129,15 @@ def test_names_without_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "s3cret" not in str(raised.value)
 
 
+def test_names_that_the_user_gives() -> None:
+    """In the order of the programs; one for each, and no two alike."""
+    lines = [command("a.py", "--key=s3cret"), command("a.py")]
+    assert [program.name for program in of_commands(lines, ["old", " new "])] == ["old", "new"]
+    for names in (["old"], ["old", "old"], ["old", " "], ["a", "b", "c"]):
+        with pytest.raises(UsageError, match="--name"):
+            of_commands(lines, names)
+
+
 def test_what_stands_for_the_prompt() -> None:
     """A prompt stays one argument, whatever is in it, also `{model}`."""
     (program,) = of_commands([command("x.py", "--prompt={prompt}", "{model}")])
@@ -208,6 +222,48 @@ def _is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_its_first_request(tmp_path: Path) -> None:
+    """The one with tools; what a program does afterwards, and how it ends, does not matter."""
+    (tmp_path / "functions.py").write_text(TOOLS)
+    (tmp_path / "asks.py").write_text(ASKS_FOR_A_TITLE)
+
+    async def asked(*arguments: str) -> Mapping[str, Any] | None:
+        program = Program(name="x", command=(sys.executable, str(tmp_path / "asks.py"), *arguments))
+        return await first_request(program, prompt="Go.", model="m", timeout_s=20)
+
+    request = await asked("tools")
+    assert request is not None
+    assert [tool["name"] for tool in request["tools"]] == ["look"]
+    request = await asked()
+    assert request is not None
+    assert "tools" not in request
+    silent = Program(name="x", command=(sys.executable, "-c", "raise SystemExit(3)"))
+    assert await first_request(silent, prompt="p", model="m", timeout_s=20) is None
+    endless = Program(name="x", command=(sys.executable, "-c", "import time; time.sleep(99)"))
+    assert await first_request(endless, prompt="p", model="m", timeout_s=0.3) is None
+
+
+def test_requests_without_tools_do_not_count() -> None:
+    """A program may ask for a title first. One that never has the tools got other responses than the others."""
+    look = {"name": "look", "input_schema": {"type": "object"}}
+    script = (reply(tool_use("look", {})), reply(text("Done.")))
+
+    def fitted(*tools: list[dict[str, Any]]) -> bool:
+        answers = ProgramAnswers(
+            eager=script, buffered=script, is_recorded=False, profile=DOCUMENTED, speed=1e6, seed="1"
+        )
+        for listed in tools:
+            request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "tools": listed}
+            answers.answer(request, eager=True)
+        return answers.all_fitted
+
+    assert fitted([], [look])
+    assert not fitted([])
+    assert not fitted([look], [{**look, "name": "other"}])
+
+
 # --- the schema -------------------------------------------------------------------------------------------------------
 
 
@@ -283,6 +339,18 @@ def test_two_loops_beside_ours(folder: Path) -> None:
     assert "Private" not in done.stdout + done.stderr + json.dumps(results)
 
 
+ASKS_FOR_A_TITLE = """
+import sys
+import anthropic
+
+client = anthropic.Anthropic()
+asked = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]}
+client.messages.create(**asked)
+if sys.argv[1:]:
+    schema = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+    client.messages.create(**asked, tools=[{"name": "look", "description": "", "input_schema": schema}])
+sys.exit(3)
+"""
 OTHER_TOOLS = """
 import anthropic
 from functions import look
@@ -309,7 +377,7 @@ def test_programs_that_cannot_be_compared(folder: Path) -> None:
     (folder / "others.py").write_text(OTHER_TOOLS)
     (folder / "complete.py").write_text(OTHER_PATH)
     (folder / "deaf.py").write_text("pass")
-    scripts = ("others.py", "complete.py", "deaf.py")
+    scripts = ("others.py", "complete.py", "deaf.py", "runner.py")
     programs = [argument for name in scripts for argument in ("--program", command(name))]
     options = ("--programs-only", "--speed", "100", "-n", "1", "--warmup", "0", "--no-html")
     done = bench(folder, *programs, *options)
@@ -319,9 +387,40 @@ def test_programs_that_cannot_be_compared(folder: Path) -> None:
     assert "deaf.py/simulated/program: WireError: no request came to the address in ANTHROPIC_BASE_URL" in done.stderr
     cases = {case.get("program"): case for case in load_results(folder / "bench-results" / "results.json")["cases"]}
     errors = {name: case["runs"][0]["error"] for name, case in cases.items()}
-    assert errors == {"others.py": None, "complete.py": "WireError", "deaf.py": "WireError"}
-    assert cases["others.py"]["runs"][0].get("same_responses") is False
+    assert errors == {"others.py": None, "complete.py": "WireError", "deaf.py": "WireError", "runner.py": None}
+    assert cases["others.py"]["runs"][0].get("same_responses") is True  # the script is made of its tools
+    assert cases["runner.py"]["runs"][0].get("same_responses") is False
     assert "measure the same tools with --tools" in " ".join(done.stdout.split())
+
+
+PLAIN = """
+import json, os, sys, urllib.request
+
+schema = {"type": "object", "properties": {"lines": {"type": "array", "items": {"type": "string"}}}, "required": ["lines"]}
+tool = {"name": "write", "description": "Write.", "input_schema": schema, "eager_input_streaming": "--eager" in sys.argv}
+body = {"model": "m", "max_tokens": 99, "stream": True, "tools": [tool], "messages": [{"role": "user", "content": "Hi"}]}
+headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "k"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as response:
+    response.read()
+"""
+
+
+@pytest.mark.slow
+def test_two_programs_alone(folder: Path) -> None:
+    """An old and a new version get calls of the tools that they ask for, and the same ones; there is a verdict."""
+    (folder / "plain.py").write_text(PLAIN)
+    programs = ("--program", command("plain.py"), "--program", command("plain.py", "--eager"))
+    options = ("--programs-only", "--speed", "100", "-n", "6", "--warmup", "0", "--primary", "large_parameter_s")
+    done = bench(folder, *programs, "--name", "old", "--name", "new", *options, "--no-html")
+    assert done.returncode == 0, done.stderr
+    results = load_results(folder / "bench-results" / "results.json")
+    same = {case.get("program"): {run.get("same_responses") for run in case["runs"]} for case in results["cases"]}
+    assert same == {"old": {True}, "new": {True}}
+    assert [case["tools"] for case in results["cases"]] == ["requested"] * 2
+    verdicts = {one["metric"]: one["verdict"] for one in results["comparisons"] if one["verdict"]}
+    assert verdicts == {"large_parameter_s": "lower"}
+    assert "a: old (buffered), b: new (eager); simulated" in done.stdout
 
 
 @pytest.mark.slow
@@ -337,15 +436,16 @@ def test_a_program_that_does_not_end(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted(folder: Path, number: signal.Signals) -> None:
-    """The program ends with the benchmark, and what was measured is kept."""
+@pytest.mark.parametrize("earlier", [0, 2])
+def test_interrupted(folder: Path, number: signal.Signals, earlier: int) -> None:
+    """The program ends with the benchmark, and what was measured is kept. Its first run is asked for its tools."""
     code = """
-        import os, pathlib, time
-        path = pathlib.Path("pid")
-        if path.exists():
-            path.with_name("second").write_text(str(os.getpid()))
+        import os, pathlib, sys, time
+        runs = len(list(pathlib.Path().glob("run-*")))
+        pathlib.Path(f"run-{runs}").touch()
+        if runs == int(sys.argv[1]):
+            pathlib.Path("last").write_text(str(os.getpid()))
             time.sleep(99)
-        path.write_text("")
         import anthropic
         anthropic.Anthropic().messages.stream(
             model="m", max_tokens=9, messages=[{"role": "user", "content": "Hi"}]
@@ -353,14 +453,17 @@ def test_interrupted(folder: Path, number: signal.Signals) -> None:
     """
     (folder / "slow.py").write_text(dedent(code))
     options = ("--programs-only", "-n", "5", "--warmup", "0", "--no-html")
-    with started(folder, "--program", command("slow.py"), *options) as process:
-        while not (folder / "second").exists() or not (folder / "second").read_text():
+    with started(folder, "--program", command("slow.py", str(earlier)), *options) as process:
+        while not (folder / "last").exists() or not (folder / "last").read_text():
             assert process.poll() is None
             time.sleep(0.01)
         os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=30)
     assert shown_code(process.returncode) == 130, errors
     assert "Traceback" not in errors
-    assert not _is_running(int((folder / "second").read_text()))
+    assert not _is_running(int((folder / "last").read_text()))
+    if earlier == 0:
+        assert not (folder / "bench-results").exists()
+        return
     (case,) = load_results(folder / "bench-results" / "results.json")["cases"]
     assert [run["error"] for run in case["runs"]] == [None]

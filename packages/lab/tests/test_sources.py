@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.tables import rows
 
 from eagerstream import Tool
 from eagerstream.errors import UsageError
+from eagerstream.inputs import InputError
 from eagerstream_lab._sources import (
     called_tools,
     named_tools,
@@ -20,6 +22,7 @@ from eagerstream_lab._sources import (
     of_recordings,
     poem_tools,
     recorded_tools,
+    requested_tools,
 )
 from eagerstream_testing import reply, text, tool_use
 
@@ -114,6 +117,60 @@ def test_definitions_of_the_api_are_left_alone(own: str) -> None:
     assert tools.made(Path(), eager=True) == [{"type": "web_search_20250305", "name": "web_search"}]
     with pytest.raises(UsageError, match="no tool that runs here"):
         tools.script()
+
+
+_PLAIN = {
+    "name": "write",
+    "description": "Write lines.",
+    "eager_input_streaming": True,
+    "input_schema": {
+        "type": "object",
+        "properties": {"lines": {"type": "array", "items": {"type": "string"}}},
+        "required": ["lines"],
+    },
+}
+
+
+@rows("form", ["list", "one", "request", "module"])
+def test_plain_definitions(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a JSON file or a module: tools that check their inputs, and wait; the script calls each once."""
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    content = {"list": [_PLAIN, search], "one": _PLAIN, "request": {"model": "m", "tools": [_PLAIN, search]}}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("definitions.json").write_text(json.dumps(content.get(form)))
+    Path("plain_definitions.py").write_text(f"tools = {[_PLAIN]!r}")
+    name = "plain_definitions:tools" if form == "module" else "definitions.json"
+    tools = named_tools(name, tool_s=0)
+    assert tools.name == ("plain_definitions:tools" if form == "module" else "definitions")
+    for eager in (True, False):
+        made, *others = tools.made(Path(), eager=eager)
+        assert isinstance(made, Tool)
+        assert made.to_dict()["eager_input_streaming"] is eager
+        assert others == ([search] if form in ("list", "request") else [])
+        assert anyio.run(made.call, {"lines": ["a"]}) == "done"
+        with pytest.raises(InputError):
+            made.check({"lines": "a"})
+    first, last = tools.script()
+    assert called_tools(first) == ["write"]
+    assert called_tools(last) == []
+
+
+@rows("content", ["", "{", "[]", "3", '["x"]', '{"tools": []}'])
+def test_definitions_that_are_none(content: str, tmp_path: Path) -> None:
+    """The file is named in the fault."""
+    path = tmp_path / "definitions.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=r"definitions\.json"):
+        named_tools(str(path)).made(Path(), eager=True)
+
+
+def test_the_script_of_a_request() -> None:
+    """It calls the tools of the request, whatever was said before, and ends."""
+    turns = requested_tools({"model": "m", "max_tokens": 9, "tools": [_PLAIN], "messages": []}).script()
+    assert called_tools(turns[0])[:1] == ["write"]
+    assert called_tools(turns[1]) == []
+    assert called_tools(requested_tools({"model": "m", "max_tokens": 9, "messages": []}).script()[0]) == []
 
 
 def test_recorded_tools() -> None:

@@ -7,6 +7,7 @@
 | `_profiles.py`, `_fitted.py` | simulated times for the embedded server |
 | `_plan.py`, `_statistics.py`, `_analysis.py` | which figures get verdicts, exact intervals, comparisons |
 | `_noise.py` | warnings of a noisy machine |
+| `_signals.py` | Ctrl-C during a measurement |
 | `_results.py`, `_exports.py` | results as JSON, and for other programs as CSV, JSON or OpenMetrics |
 | `_saved_runs.py` | the command `eagerstream bench show`: figures and time lines of saved runs |
 | `_terminal.py`, `_report.py` | show the results in the terminal and as a page |

@@ -36,12 +36,13 @@ class ProgramAnswers:
 
     If the tools of a request can take the calls of the script, it gets the responses of our own cases. Else its tools
     are called with generated inputs, as `Scenario.scripted` does. The whole response is eager if any tool asks for it.
+    A request without any tools, such as one for a title, gets a generated text.
 
     Attributes:
         eager, buffered: The script, turn by turn, with the times of each way to stream.
         is_recorded: The script was recorded. A request whose tools it does not fit is refused then.
         profile, speed, seed: Times of generated responses.
-        all_fitted: The script fitted all requests so far.
+        fitted, misfits: Numbers of requests whose tools could and could not take the calls of the script.
     """
 
     eager: tuple[Recording, ...]
@@ -50,7 +51,8 @@ class ProgramAnswers:
     profile: Profile
     speed: float
     seed: str
-    all_fitted: bool = True
+    fitted: int = 0
+    misfits: int = 0
     # The reason why tools cannot take the calls of the script, by the JSON of the tools; empty if they can.
     _known: dict[str, str] = field(default_factory=dict)
 
@@ -65,13 +67,19 @@ class ProgramAnswers:
             found = (_fault(by_name.get(name), name, input) for name, input in self._calls)
             self._known[key] = next(filter(None, found), "")
         misfit = self._known[key]
+        self.fitted += not misfit
+        self.misfits += bool(misfit and listed)
         if not misfit and number < len(self.eager):
             return (self.eager if eager else self.buffered)[number]
-        self.all_fitted = self.all_fitted and not misfit
         if misfit and self.is_recorded:
             return http_error(400, "invalid_request_error", f"the recording cannot be played: {misfit}")
         made = self.profile.play(Scenario.scripted().answer(request), eager=eager, seed=f"{self.seed} {number}")
         return at_speed(made, self.speed)
+
+    @property
+    def all_fitted(self) -> bool:
+        """True if the script fitted all requests with tools so far, and at least one if it has calls."""
+        return not self.misfits and bool(self.fitted or not self._calls)
 
     @cached_property
     def _calls(self) -> list[tuple[str, Any]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +27,7 @@ from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
 
 from ._kinds import EAGER_PRIMARY, MAX_RUNS, MEANINGS, MIN_RUNS, PRIMARY, Streaming, TransportName
 from ._saved_runs import show_runs
+from ._signals import ended_by_signals, interrupts_wait
 
 if TYPE_CHECKING:
     from ._embedded import Simulation
@@ -35,16 +35,15 @@ if TYPE_CHECKING:
     from ._matrix import Matrix
     from ._measure import Conditions, Measured
     from ._plan import Plan
+    from ._programs import Program
     from ._results import Results, SettingsData
-    from ._sources import Source
+    from ._sources import Source, ToolSet
 
 DEFAULT_SPEED: Final = 10.0
 """Default speed of the documented profile. A response takes 15 s in the profile, and 1.5 s at this speed."""
 
 _SIMULATED_MODEL: Final = "simulated"
 _LIVE_MODEL: Final = "claude-sonnet-4-6"
-
-_ENDING: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 
 _FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
 
@@ -66,7 +65,10 @@ def bench(
     ] = None,
     tools: Annotated[
         list[str] | None,
-        typer.Option(help='"poem", or module:attribute (tools, or a function that returns them); repeatable.'),
+        typer.Option(
+            help='"poem", module:attribute (tools, or a function that returns them), or a .json file of plain '
+            "definitions, whose tools only wait; repeatable."
+        ),
     ] = None,
     eager: Annotated[
         bool | None, typer.Option("--eager/--buffered", help="Measure only one of the two.", show_default="both")
@@ -78,7 +80,16 @@ def bench(
             "repeatable. {prompt} and {model} in it are replaced.",
         ),
     ] = None,
-    programs_only: Annotated[bool, typer.Option("--programs-only", help="Measure only the programs.")] = False,
+    name: Annotated[
+        list[str] | None, typer.Option(help="Name of a program, in the order of the programs; repeatable.")
+    ] = None,
+    programs_only: Annotated[
+        bool,
+        typer.Option(
+            "--programs-only",
+            help="Measure only the programs. Without --tools, the responses call the tools of the first one.",
+        ),
+    ] = False,
     model: Annotated[list[str] | None, typer.Option(help="Name of a model; repeatable.")] = None,
     transport: Annotated[
         list[TransportName] | None,
@@ -126,7 +137,9 @@ def bench(
             show_default=f"{DEFAULT_SPEED:g} for documented times, else 1",
         ),
     ] = None,
-    tool_seconds: Annotated[float, typer.Option(help="Duration of the tools made for a recording, in seconds.")] = 0.0,
+    tool_seconds: Annotated[
+        float, typer.Option(help="Duration of tools without a function: of a recording, or plain definitions.")
+    ] = 0.0,
     max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a response.", min=1)] = 16_384,
     max_turns: Annotated[int, typer.Option(help="Maximum number of responses in a run.", min=1)] = 10,
     timeout_s: Annotated[float, typer.Option(help="Maximum duration of a run, in seconds.")] = 300.0,
@@ -192,14 +205,20 @@ def bench(
     if programs_only and not program:
         raise UsageError("--programs-only needs a --program")
     streamings: Sequence[Streaming] = ("eager", "buffered") if eager is None else ("eager",) if eager else ("buffered",)
+    sources = _sources(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds)
+    models = model or [_LIVE_MODEL if live else _SIMULATED_MODEL]
+    programs = of_commands(program or (), name or ())
+    tool_sets = [named_tools(tool_name, tool_s=tool_seconds) for tool_name in tools or ()]
+    if programs_only and not (live or tools or recording):
+        tool_sets = _requested(programs, prompt=sources[0].prompt, model=models[0], timeout_s=timeout_s)
     cases = cross(
-        sources=_sources(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds),
-        tools=[named_tools(name) for name in tools or ()],
+        sources=sources,
+        tools=tool_sets,
         streamings=streamings,
-        models=model or [_LIVE_MODEL if live else _SIMULATED_MODEL],
+        models=models,
         transports=transport or [TransportName.ANTHROPIC],
         live=live,
-        programs=of_commands(program or ()),
+        programs=programs,
         programs_only=programs_only,
     )
     matrix = Matrix(cases=cases, repetitions=looks[-1], warmup=warmup, seed=seed)
@@ -228,7 +247,7 @@ def bench(
     if live:
         _ask(matrix, max_turns, yes=yes)
     measured: list[Measured] = []
-    with _interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
+    with interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
         before = Readings.now()
         cause = _measure(matrix, conditions, plan, measured, interrupts)
         warnings = list(machine_warnings(before, Readings.now(), cores=os.cpu_count() or 1))
@@ -290,6 +309,20 @@ def _sources(
     found += [of_prompt_file(path) for path in files]
     found += [of_recordings(_turns(given), tool_s=tool_s) for given in recordings]
     return found or [the_poem()]
+
+
+def _requested(programs: Sequence[Program], *, prompt: str, model: str, timeout_s: float) -> list[ToolSet]:
+    """Return the tools of the first program that sends a request; none if no program does."""
+    from ._programs import first_request
+    from ._sources import requested_tools
+
+    for program in programs:
+        with ended_by_signals():
+            ask = partial(first_request, program, prompt=prompt, model=model, timeout_s=timeout_s)
+            request = anyio.run(ask)
+        if request is not None:
+            return [requested_tools(request)]
+    return []
 
 
 def _turns(given: str) -> list[Path]:
@@ -388,7 +421,7 @@ def _measure(
 
     try:
         anyio.run(anyio.sleep, 0)  # imports asyncio: during an import, Python can lose an interrupt
-        with progress_of(matrix) as tell, _ended_by_signals():
+        with progress_of(matrix) as tell, ended_by_signals():
             if interrupts:
                 raise KeyboardInterrupt
 
@@ -400,41 +433,6 @@ def _measure(
     except (KeyboardInterrupt, Exception) as error:
         return error
     return None
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C interrupt, and other signals that would end this process do the same: the results are kept."""
-    before = {number: signal.getsignal(number) for name in _ENDING if (number := getattr(signal, name, None))}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as with `nohup`, or a shell's `&`
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(*_: object) -> None:
-    signal.raise_signal(signal.SIGINT)
-
-
-@contextmanager
-def _interrupts_wait() -> Iterator[list[int]]:
-    """Record Ctrl-C in the list until the block ends, without any other effect.
-
-    The handler is replaced. A signal mask would block the signal only in one thread, and NumPy's threads would get it
-    then.
-    """
-    noted: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _save(results: Results, out: Path, exports: Sequence[Path], *, fitted: Fitted | None) -> list[Path]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -20,6 +20,7 @@ from eagerstream._support.redaction import redact_text
 from eagerstream._support.serving.command import reaching_this_machine
 from eagerstream._support.wording import visible
 from eagerstream.errors import EagerStreamError, UsageError
+from eagerstream_testing import ReplayServer, Scenario
 
 if TYPE_CHECKING:
     from anyio.abc import ByteReceiveStream, Process
@@ -33,6 +34,7 @@ _TAIL_CHARS: Final = 500
 """Characters of them to show."""
 _SECRETS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 """Variables whose values are masked in whatever form they have."""
+_OK: Final = 200
 _GRACE_S: Final = 1.0
 """Time for a program to end after SIGTERM."""
 
@@ -58,14 +60,23 @@ class Program:
         return [part.replace("{model}", model).replace("{prompt}", prompt) for part in self.command]
 
 
-def of_commands(commands: Sequence[str]) -> list[Program]:
+def of_commands(commands: Sequence[str], names: Sequence[str] = ()) -> list[Program]:
     """Return the programs of these command lines, each with its own name.
 
+    Args:
+        commands: Command lines.
+        names: Names, in the same order. If it is empty, each program is named after its script or module.
+
     Raises:
-        UsageError: A command line is empty, has an open quote, or names no program that can be run.
+        UsageError: A command line is empty, has an open quote, or names no program that can be run. Or there are names,
+            but not one for each program, or two are equal or empty.
     """
+    if names and len(names) != len(commands):
+        raise UsageError(f"give --name once for each --program, in the same order: {len(names)} of {len(commands)}")
+    if len({name.strip() for name in names} - {""}) < len(names):
+        raise UsageError("each --name must be another one, and not empty")
     programs: list[Program] = []
-    for line in commands:
+    for number, line in enumerate(commands):
         try:
             command = shlex.split(line)
         except ValueError as error:
@@ -74,6 +85,9 @@ def of_commands(commands: Sequence[str]) -> list[Program]:
             raise UsageError("--program must not be empty")
         if shutil.which(command[0]) is None:
             raise UsageError(f"--program: {command[0]!r} cannot be run: there is no such program")
+        if names:
+            programs.append(Program(name=names[number].strip(), command=tuple(command)))
+            continue
         name = _name_of(command)
         same = sum(program.name.rpartition(" #")[0] == name or program.name == name for program in programs)
         programs.append(Program(name=f"{name} #{same + 1}" if same else name, command=tuple(command)))
@@ -89,6 +103,19 @@ def _name_of(command: Sequence[str]) -> str:
         if not part.startswith("-") and Path(part).suffix[1:].isalpha() and Path(part).is_file():
             return Path(part).name
     return Path(command[0]).name
+
+
+async def first_request(program: Program, *, prompt: str, model: str, timeout_s: float) -> Mapping[str, Any] | None:
+    """Run a program once, with generated responses that come at once, and return its first request with tools.
+
+    If no request has tools, return the first one; `None` if there is none. A failure of the program is ignored: its
+    measured runs will show it. Cancelling this ends the program, as for `run_program`.
+    """
+    with ReplayServer(Scenario.scripted()) as server:
+        with suppress(ProgramFailed, TimeoutError), anyio.fail_after(timeout_s):
+            await run_program(program, prompt=prompt, model=model, variables=server.environment())
+        asked = [entry.body for entry in server.requests if "messages" in (entry.body or {}) and entry.status == _OK]
+    return next((body for body in asked if body and body.get("tools")), next(iter(asked), None))
 
 
 async def run_program(program: Program, *, prompt: str, model: str, variables: Mapping[str, str]) -> None:

@@ -14,11 +14,12 @@ from typing import Any, Final, TypeAlias
 import anyio
 
 from eagerstream._support.bodies import body_events
-from eagerstream._support.terms import USER_DEFINED, tool_kind
+from eagerstream._support.plain_json import load_json
+from eagerstream._support.terms import EAGER_FIELD, USER_DEFINED, tool_kind
 from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
 from eagerstream.tools import ForeignDefinition, ForeignTool, Tool, as_tool
-from eagerstream_testing import made_up_input, reply, text, tool_use
+from eagerstream_testing import Scenario, made_up_input, reply, text, tool_use
 from eagerstream_testing.demos import poem
 
 from ._profiles import check_playable
@@ -30,6 +31,7 @@ POEM: Final = "poem"
 """Name of the demo's source and tool set."""
 
 _MAX_PROMPT_BYTES: Final = 8 * 2**20
+_MAX_DEFINITIONS_BYTES: Final = 8 * 2**20
 _NOT_SAID: Final = "(what a recording answers is not in it)"
 _GOES_ON: Final = frozenset({"tool_use", "pause_turn"})
 
@@ -134,12 +136,14 @@ def poem_tools() -> ToolSet:
     return ToolSet(name=POEM, make=partial(poem.tools, eager=True), script=poem.replies)
 
 
-def own_tools(place: str) -> ToolSet:
+def own_tools(place: str, *, tool_s: float = 0.0) -> ToolSet:
     """Return the user's own tools. The script calls each of them once, with a generated input.
 
     Args:
         place: `module:attribute`. The attribute is a tool, a list of tools, or a function that returns either. The
-            function is called once for each run. Modules in the current folder are found, too.
+            function is called once for each run. Modules in the current folder are found, too. A tool may be a plain
+            definition, `{"name": ..., "input_schema": {...}}`.
+        tool_s: Duration of a tool that is a plain definition. It does nothing else.
 
     Raises:
         UsageError: There is no such attribute, or it cannot be loaded. The returned set raises it, too, if the
@@ -166,7 +170,46 @@ def own_tools(place: str) -> ToolSet:
             raise UsageError(
                 f"{place} must be a list of tools, or a function that gives one, not {type(made).__name__}"
             )
-        return list(listed)
+        return [_runnable(tool, tool_s) for tool in listed]
+
+    return ToolSet(name=place, make=make, script=_calling_each(make, place))
+
+
+def defined_tools(path: Path, *, tool_s: float = 0.0) -> ToolSet:
+    """Return tools for the definitions in a JSON file: a list of them, one, or an object with a list `tools`.
+
+    They accept what their schemas allow, and only wait for `tool_s` seconds.
+
+    Raises:
+        UsageError: The file cannot be read, is too large, or contains something else.
+    """
+    try:
+        found: Any = load_json(read_whole(path, max_bytes=_MAX_DEFINITIONS_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON") from error
+    if isinstance(found, dict):
+        found = found["tools"] if isinstance(found.get("tools"), list) else [found]
+    if not isinstance(found, list) or not found or not all(isinstance(tool, dict) for tool in found):
+        raise UsageError(f"{path}: neither a definition of a tool nor a list of them")
+
+    def make(_: Path) -> list[AnyTool]:
+        return [_runnable(tool, tool_s) for tool in found]
+
+    return ToolSet(name=path.stem, make=make, script=_calling_each(make, str(path)))
+
+
+def requested_tools(request: Mapping[str, Any]) -> ToolSet:
+    """Return the tools of a program, from one of its requests. Only the program can run them.
+
+    The script calls them as `Scenario.scripted` does, and then ends the conversation.
+    """
+    first = Scenario.scripted().answer({**request, "messages": [{"role": "user", "content": "Go."}]})
+    turns = (first, reply(text("Each tool was called.")))
+    return ToolSet(name="requested", make=lambda _: (), script=lambda: turns)
+
+
+def _calling_each(make: Callable[[Path], Sequence[AnyTool]], place: str) -> Callable[[], Sequence[Recording]]:
+    """Return the function that returns a script, which calls each tool once, with a generated input."""
 
     @cache
     def script() -> tuple[Recording, ...]:
@@ -176,21 +219,30 @@ def own_tools(place: str) -> ToolSet:
         calls = [tool_use(tool.name, made_up_input(tool)) for tool in runnable]
         return reply(text("I will call each tool once."), *calls), reply(text("Each tool was called once."))
 
-    return ToolSet(name=place, make=make, script=script)
+    return script
+
+
+def _runnable(tool: AnyTool, tool_s: float) -> AnyTool:
+    """Return a tool that waits instead of a plain definition. Tools that the API runs stay as they are."""
+    if not isinstance(tool, Mapping) or tool_kind(tool) != USER_DEFINED or "input_schema" not in tool:
+        return tool
+    options = {name: value for name, value in tool.items() if name != EAGER_FIELD}
+    return Tool(partial(_wait, tool_s), definition=ForeignDefinition(options))
+
+
+async def _wait(tool_s: float, _: dict[str, Any]) -> str:
+    await anyio.sleep(tool_s)
+    return "done"
 
 
 def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str) -> ToolSet:
     """Return tools for the calls of recordings. They accept any input, and only wait for `tool_s` seconds."""
 
-    async def do_nothing(_: dict[str, Any]) -> str:
-        await anyio.sleep(tool_s)
-        return "done"
-
     def made(_: Path) -> list[AnyTool]:
         schema = {"type": "object"}
         names = dict.fromkeys(called for recording in recordings for called in called_tools(recording))
         definitions = [{"name": called, "description": "Recorded.", "input_schema": schema} for called in names]
-        return [Tool(do_nothing, definition=ForeignDefinition(definition)) for definition in definitions]
+        return [_runnable(definition, tool_s) for definition in definitions]
 
     def script() -> tuple[Recording, ...]:
         raise UsageError(f"the tools of {name} were made for that recording, and have no response to a prompt")
@@ -198,17 +250,19 @@ def recorded_tools(recordings: Sequence[Recording], *, tool_s: float, name: str)
     return ToolSet(name="recorded", make=made, script=script)
 
 
-def named_tools(name: str) -> ToolSet:
-    """Return the tool set with this name: the demo's, or `module:attribute`.
+def named_tools(name: str, *, tool_s: float = 0.0) -> ToolSet:
+    """Return the tool set with this name: the demo's, a JSON file of definitions, or `module:attribute`.
 
     Raises:
-        UsageError: There is no such tool set; see `own_tools`.
+        UsageError: There is no such tool set; see `own_tools` and `defined_tools`.
     """
     if name == POEM:
         return poem_tools()
+    if Path(name).suffix == ".json":
+        return defined_tools(Path(name), tool_s=tool_s)
     if ":" not in name:
-        raise UsageError(f"{name!r} names no tools: give {POEM!r}, or module:attribute")
-    return own_tools(name)
+        raise UsageError(f"{name!r} names no tools: give {POEM!r}, a .json file, or module:attribute")
+    return own_tools(name, tool_s=tool_s)
 
 
 def called_tools(recording: Recording) -> list[str]:
