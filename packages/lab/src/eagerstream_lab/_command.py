@@ -167,9 +167,11 @@ def bench(
 ) -> None:
     """Measure repeatedly how early inputs and tools start, eager compared with buffered, and report the verdicts.
 
-    Without options, it measures the demo's poem on a server on this machine, in half a minute. These results are
+    Without options, it measures the demo's poem on a server on this machine, in less than a minute. These results are
     simulated. That server answers every prompt with a script that calls the tools. Every combination of the repeatable
     options is measured. Their runs are interleaved, so drift affects all alike.
+
+    Two figures get a verdict. Without any difference, at most 5 % of all benchmarks report one (--confidence).
 
     It writes results.json, which contains every arrival of every run, and report.html. Earlier results in the folder
     are renamed. Ctrl-C stops the measurement, and keeps the results so far.
@@ -346,7 +348,7 @@ def _looks(repetitions: int | None, until: str | None, least: int | None, most: 
 
 
 def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
-    """Return the settings of the embedded server. The default speed lets a benchmark take half a minute."""
+    """Return the settings of the embedded server. The default speed lets a benchmark take less than a minute."""
     from ._embedded import Simulation
     from ._fitted import named_profile
     from ._profiles import DOCUMENTED
