@@ -7,8 +7,8 @@ import platform
 import shutil
 import subprocess
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+
+from eagerstream_lab._machine import cpu_name, system_name, versions
 
 from . import jsonriver
 
@@ -42,11 +42,11 @@ def describe() -> dict[str, str]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "load": load(),
-        "CPU": _cpu(),
+        "CPU": cpu_name(),
         "cores": str(os.cpu_count()),
-        "system": _system(),
+        "system": system_name(),
         "Python": f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}",
-        **{package: _version(package) for package in _PACKAGES},
+        **{package: found or "not installed" for package, found in versions(_PACKAGES).items()},
         **_node(),
     }
 
@@ -56,30 +56,8 @@ def load() -> str:
     return f"{os.getloadavg()[0]:.2f}"
 
 
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()
-
-
-def _system() -> str:
-    try:
-        name = platform.freedesktop_os_release()["PRETTY_NAME"]
-    except OSError:
-        return platform.platform()
-    return f"{name}, {platform.system()} {platform.release()}"
-
-
 def _node() -> dict[str, str]:
     if shutil.which("node") is None:
         return {"node": "not installed"}
     node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return {"node": node, "jsonriver": jsonriver.VERSION}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

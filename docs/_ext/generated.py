@@ -197,7 +197,16 @@ def bench_results() -> str:
         for metric in METRICS.values()
     ]
     figures = grid(("figure", "unit", "meaning", "available for programs"), rows)
-    names = ("Results", "SettingsData", "CaseData", "MetricData", "Estimate", "MeasuredRun", "ComparisonData")
+    names = (
+        "Results",
+        "MachineData",
+        "SettingsData",
+        "CaseData",
+        "MetricData",
+        "Estimate",
+        "MeasuredRun",
+        "ComparisonData",
+    )
     sections = "\n\n".join(_record(name, f"`{name}`", definitions) for name in names)
     sections = sections.replace("(#latencydata)", "(#eagerstream.loop.LatencyData)")
     return f"{figures}\n\n{sections}"

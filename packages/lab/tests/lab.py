@@ -14,7 +14,7 @@ from eagerstream_lab._matrix import Case, Matrix, Step, cross
 from eagerstream_lab._measure import Conditions, Measured
 from eagerstream_lab._metrics import METRICS
 from eagerstream_lab._profiles import DOCUMENTED
-from eagerstream_lab._results import Results, SettingsData
+from eagerstream_lab._results import MachineData, Results, SettingsData
 from eagerstream_lab._sources import Source, recorded_tools, the_poem
 from eagerstream_testing import reply, text, tool_use
 from eagerstream_testing.demos.poem import POEM
@@ -30,6 +30,18 @@ SETTINGS: SettingsData = {
     "looks": [8],
     "profile": "documented",
     "speed": 10.0,
+}
+
+MACHINE: MachineData = {
+    "system": "Linux 6.12",
+    "cpu": "x86_64",
+    "cores": 2,
+    "load": 0.5,
+    "python": "CPython 3.13.1",
+    "core": "compiled",
+    "packages": {"eagerstream": "0.1.0", "anthropic": "2.14.0"},
+    "commit": None,
+    "dirty": None,
 }
 
 
@@ -92,4 +104,4 @@ def made_results(
         return (eager_s if step.case.streaming == "eager" else buffered_s) + noise.gauss(0, 0.05)
 
     measured = [made_measured(step, value(step)) for step in matrix.schedule()]
-    return assemble(matrix, measured, settings={**SETTINGS}, simulated=True)
+    return assemble(matrix, measured, settings={**SETTINGS}, simulated=True, machine={**MACHINE})

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 import anthropic
+from packages.lab.tests.lab import MACHINE
 
 import eagerstream
 from eagerstream.loop import BlockData, LatencyData, RequestData, RunLatency, RunMarks
@@ -121,7 +122,7 @@ def made_results(
         "created_at": "2026-05-04T12:30:00+00:00",
         "simulated": simulated,
         "warnings": [],
-        "machine": {"system": "Linux 6.12", "processor": "x86_64, 2 cores", "python": "CPython 3.13.1"},
+        "machine": {**MACHINE},
         "settings": {
             "repetitions": repetitions,
             "warmup": 1,
@@ -237,7 +238,8 @@ def hostile_results() -> Results:
     eager, buffered = (made_case(runs[:2], streaming=streaming, **parts) for streaming in ("eager", "buffered"))
     results = made_results([buffered, eager], compared=[(buffered, eager)])
     eager["runs"] = [*runs, *failed]
-    results["machine"] = {HOSTILE: HOSTILE}
+    texts: Any = dict.fromkeys(("system", "cpu", "python", "core", "commit"), HOSTILE)
+    results["machine"] = {**MACHINE, **texts, "packages": {HOSTILE: HOSTILE}}
     results["created_at"] = HOSTILE
     results["settings"]["profile"] = HOSTILE
     for case in results["cases"]:

@@ -346,7 +346,7 @@ def test_a_progress_bar_in_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_compare(tmp_path: Path, in_process: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two files, a table or JSON."""
+    """Two files, as a table, as JSON and as Markdown; limits have exit codes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     save_results(made_results(), tmp_path / "a.json")
@@ -356,12 +356,30 @@ def test_compare(tmp_path: Path, in_process: InProcess, monkeypatch: pytest.Monk
     assert re.search(
         r"Complete run +[23]\.[09]\d* s +[45]\.[09]\d* s +\+(1\.9|2\.0)\d* s +\[[0-9., ]+\] +\+", done.stdout
     )
-    done = in_process("bench", "compare", "a.json", "b.json", "--json", "--confidence", "0.9")
-    compared = json.loads(done.stdout)
+    files = ("--export", "c.json", "--export", "c.md")
+    done = in_process("bench", "compare", "a.json", "b.json", *files, "--confidence", "0.9")
+    assert "written: c.json, c.md" in done.stdout
+    compared = json.loads((tmp_path / "c.json").read_text())
     assert compared["confidence"] == 0.9
+    assert "| Complete run | 3.0" in (tmp_path / "c.md").read_text()
     assert {one["verdict"] for one in compared["cases"][0]["metrics"]} == {"higher", None}
     done = in_process("bench", "compare", "a.json", "b.json", "--min-effect", "5s")
     assert re.search(r"Complete run: less than 5\.00 s apart \[[12]\.\d", done.stdout)
+    for limits, code in (
+        (["duration_s:+200%"], 0),
+        (["duration_s:+10%"], 3),
+        (["duration_s:+66%"], 0),
+        (["duration_s:+66%", "--strict"], 3),
+        (["duration_s:+10%", "--fail-if", "duration_s:+200%"], 3),
+    ):
+        done = in_process("bench", "compare", "a.json", "b.json", "--fail-if", *limits)
+        assert (done.returncode, done.stderr) == (code, "")
+    save_results(made_results(eager_s=3.0, seed=2, failed=[1]), tmp_path / "c.json")
+    done = in_process("bench", "compare", "a.json", "c.json", "--fail-if", "duration_s:+10%")
+    assert "not checked: eager: 1 of 8 runs failed" in done.stdout
+    assert_one_line(done, 1, "1 limit could not be checked")
+    assert_one_line(in_process("bench", "compare", "a.json", "b.json", "--strict"), 2, "--fail-if")
+    assert_one_line(in_process("bench", "compare", "a.json", "b.json", "--export", "c.txt"), 2, ".md")
     (tmp_path / "b.json").write_text("{}")
     assert_one_line(in_process("bench", "compare", "a.json", "b.json"), 2, "b.json")
 

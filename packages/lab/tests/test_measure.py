@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
-from packages.lab.tests.lab import SETTINGS, conditions, large_source, poem_cases
+from packages.lab.tests.lab import MACHINE, SETTINGS, conditions, large_source, poem_cases
 from tests.streams import MADE_DIR as DATA
 
 import eagerstream
@@ -60,7 +60,7 @@ async def test_eager_beside_buffered() -> None:
     told = await measured(matrix, speed=300)
     assert [one.step for one in told] == list(matrix.schedule())
     assert {(one.run["status"], one.failure) for one in told} == {("completed", None)}
-    found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 2}, simulated=True)
+    found = assemble(matrix, told, settings={**SETTINGS, "repetitions": 2}, simulated=True, machine=MACHINE)
     assert {comparison["difference"]["n"] for comparison in found["comparisons"]} == {2}
     for case, asked in zip(found["cases"], ("field", None), strict=True):
         assert set(METRICS) - set(case["metrics"]) == {"p99_gap_s"}  # too few gaps in a run
@@ -77,7 +77,8 @@ async def test_the_verdict() -> None:
     """What is held back comes later, by a fifth of a second here, and the verdict says so."""
     matrix = Matrix(cases=poem_cases(sources=[large_source()]), repetitions=7, warmup=1, seed=3)
     settings: SettingsData = {**SETTINGS, "repetitions": 7, "primary": ["large_parameter_s", "longest_gap_s"]}
-    found = assemble(matrix, await measured(matrix, speed=50), settings=settings, simulated=True)
+    told = await measured(matrix, speed=50)
+    found = assemble(matrix, told, settings=settings, simulated=True, machine=MACHINE)
     verdicts = {comparison["metric"]: comparison["verdict"] for comparison in found["comparisons"]}
     assert verdicts["large_parameter_s"] == verdicts["longest_gap_s"] == "lower"
     assert verdicts["first_byte_s"] is None
@@ -100,7 +101,7 @@ async def test_it_stops_at_a_look() -> None:
     await measure(matrix, conditions(speed=300), told.append, enough)
     assert asked == [*range(1, 9)]  # seven pairs are too few for two figures at three looks
     assert len(told) == 2 * (1 + 8)
-    found = assemble(matrix, told, settings=settings, simulated=True)
+    found = assemble(matrix, told, settings=settings, simulated=True, machine=MACHINE)
     assert {one["difference"]["n"] for one in found["comparisons"]} == {8}
 
 

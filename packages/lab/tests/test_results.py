@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages.lab.tests.lab import SETTINGS, made_measured, made_results, poem_cases
+from packages.lab.tests.lab import MACHINE, SETTINGS, made_measured, made_results, poem_cases
 from packages.lab.tests.made_results import call_block, request_of
 from rich.console import Console
 from tests.tables import rows
 from tests.written_files import Writer, check_links, check_pipes, mode, posix
 
 from eagerstream.errors import UsageError
-from eagerstream_lab._analysis import Compared, assemble, compare
+from eagerstream_lab._analysis import assemble
 from eagerstream_lab._matrix import Matrix
 from eagerstream_lab._metrics import METRICS
 from eagerstream_lab._plan import verdict
 from eagerstream_lab._results import Estimate, Judged, Results, load_results, save_json, save_results
-from eagerstream_lab._terminal import _text, _verdict, print_comparison, print_results
+from eagerstream_lab._terminal import _text, _verdict, print_results
 from eagerstream_lab._wording import ended_text, metric_name
 
 EAGER, BUFFERED = (f"poem/poem/{way}/simulated/anthropic" for way in ("eager", "buffered"))
@@ -38,12 +38,6 @@ def results() -> Results:
 def shown(results: Results, width: int = 120) -> str:
     file = io.StringIO()
     print_results(results, Console(file=file, width=width))
-    return file.getvalue()
-
-
-def compared_text(compared: Compared) -> str:
-    file = io.StringIO()
-    print_comparison(compared, Console(file=file, width=140))
     return file.getvalue()
 
 
@@ -96,9 +90,8 @@ def test_an_interrupted_round() -> None:
     matrix = Matrix(cases=poem_cases(), repetitions=6, warmup=1, seed=3)
     steps = list(matrix.schedule())
     for count in (0, 2, 3, 8, 13):
-        found = assemble(
-            matrix, [made_measured(step, 1.0) for step in steps[:count]], settings=SETTINGS, simulated=True
-        )
+        told = [made_measured(step, 1.0) for step in steps[:count]]
+        found = assemble(matrix, told, settings=SETTINGS, simulated=True, machine=MACHINE)
         assert sum(len(case["runs"]) for case in found["cases"]) == max(0, count - 2)
         assert all(one["difference"]["n"] == (count - 2) // 2 for one in found["comparisons"])
 
@@ -209,24 +202,6 @@ def test_verdicts_in_words(difference: tuple[float, float, float], metric: str, 
     assert _text(_verdict(judged, "eager")).plain == told
 
 
-# --- comparing --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_compared_with_another_day(results: Results) -> None:
-    """A case that became slower is told, one that did not is not."""
-    compared = compare(results, made_results(buffered_s=15.0, eager_s=4.0, seed=2))
-    verdicts = {case["id"]: {one["verdict"] for one in case["metrics"]} for case in compared["cases"]}
-    assert verdicts == {EAGER: {"higher", None}, BUFFERED: {"undecided", None}}
-    assert compared["verdict_confidence"] == pytest.approx(0.9875)  # two figures of two cases
-    assert compared["warnings"] == []
-    assert json.loads(json.dumps(compared)) == compared
-    text = compared_text(compared)
-    assert re.search(r"First finished field: b is (1\.0|0\.9|9)\d* m?s later \[", text)
-    assert "a and b were not measured in turn" in text
-    assert "simulated" in text
-
-
 @rows("number", ["1e308", "-1e308"])
 @rows("figure", ['"values":[', '"median":'])
 def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, tmp_path: Path) -> None:
@@ -239,32 +214,6 @@ def test_a_figure_that_is_no_figure(number: str, figure: str, results: Results, 
 
 
 @pytest.mark.slow
-@rows("what", ["two cases", "more than 1,000 cases", "more than 1,000 runs"])
-def test_compared_with_what_cannot_be(what: str, results: Results) -> None:
-    """A file that somebody else wrote does not keep the comparison busy for hours, or hide a case."""
-    other = made_results()
-    case = other["cases"][0]
-    match what:
-        case "two cases":
-            other["cases"] = [case, case]
-        case "more than 1,000 cases":
-            other["cases"] = [{**case, "id": str(number)} for number in range(1_001)]
-        case _:
-            next(iter(case["metrics"].values()))["values"] = [1.0] * 1_001
-    with pytest.raises(UsageError, match=f"^b has .*{what}"):
-        compare(results, other)
-
-
-@pytest.mark.slow
-def test_compared_without_figures(results: Results) -> None:
-    """An empty table says nothing."""
-    other = made_results()
-    for case in other["cases"]:
-        case["metrics"].clear()
-    assert "no figure that both have" in compared_text(compare(results, other))
-
-
-@pytest.mark.slow
 def test_broken_tools_are_told() -> None:
     """The time of a tool that fails at once is not what its author wants to know."""
     case = made_results()["cases"][0]
@@ -274,38 +223,6 @@ def test_broken_tools_are_told() -> None:
     call["call"]["is_error"] = True
     case["runs"][1]["latency"]["requests"] = [request_of(call)]
     assert ended_text(case) == "1 of 8 with calls that were answered with an error"
-
-
-@pytest.mark.slow
-def test_compared_with_something_else(results: Results) -> None:
-    """What else is different is told: it may be the cause."""
-    other = made_results(seed=2)
-    other["simulated"] = False
-    other["machine"] = {**other["machine"], "cores": "96"}
-    other["settings"]["speed"] = None
-    other["cases"][0]["id"] = "elsewhere"
-    compared = compare(results, other)
-    text = compared_text(compared)
-    for told in (
-        "a is simulated and b is not",
-        "not the same cores: ",
-        "not the same speed: 10.0, and None",
-        "only in b: elsewhere",
-    ):
-        assert told in text
-    assert compared["only_a"] == [EAGER]
-
-
-@pytest.mark.slow
-def test_nothing_to_compare(results: Results) -> None:
-    """Without a case in common there is nothing to say."""
-    other = made_results(seed=2)
-    for case in other["cases"]:
-        case["id"] += "!"
-    with pytest.raises(UsageError, match="no case in common"):
-        compare(results, other)
-    with pytest.raises(UsageError, match="confidence"):
-        compare(results, results, confidence=2)
 
 
 @posix

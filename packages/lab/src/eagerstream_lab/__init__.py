@@ -5,11 +5,13 @@
 | `_measure.py`, `_embedded.py`, `_answers.py` | measure the cases in turn, on the live API or on the embedded server |
 | `_programs.py`, `_wire.py` | run programs of others, and measure them at a proxy |
 | `_profiles.py`, `_fitted.py` | simulated times for the embedded server |
-| `_plan.py`, `_statistics.py`, `_analysis.py` | which figures get verdicts, exact intervals, comparisons |
-| `_noise.py` | warnings of a noisy machine |
+| `_plan.py`, `_statistics.py`, `_analysis.py` | which figures get verdicts, exact intervals, results |
+| `_noise.py`, `_machine.py` | warnings of a noisy machine, and what it is |
 | `_signals.py` | Ctrl-C during a measurement |
 | `_results.py`, `_exports.py` | results as JSON, and for other programs as CSV, JSON or OpenMetrics |
 | `_saved_runs.py` | the command `eagerstream bench show`: figures and time lines of saved runs |
+| `_compare.py`, `_comparison.py` | the command `eagerstream bench compare`: several benchmarks, or the cases of one |
+| `_limits.py`, `_trend.py`, `_markdown.py` | limits for CI, figures over many benchmarks, comments for pull requests |
 | `_terminal.py`, `_report.py` | show the results in the terminal and as a page |
 
 `streaming` and `loop` record the marks of a single run. `run.latency` reports the figures derived from them.

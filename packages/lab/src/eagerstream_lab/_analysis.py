@@ -1,27 +1,17 @@
-"""Results of a benchmark, and the comparison of two benchmarks."""
+"""Results of a benchmark: figures, verdicts, warnings."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from typing import Final, Literal
 
-from typing_extensions import TypedDict
-
-from eagerstream.errors import UsageError
-
-from ._matrix import MAX_CASES, MAX_REPETITIONS, PROGRAM, Case, Matrix
+from ._matrix import PROGRAM, Case, Matrix
 from ._measure import Measured
 from ._metrics import METRICS
 from ._noise import run_warnings
 from ._plan import Plan
-from ._results import CaseData, Estimate, Judged, MetricData, Results, SettingsData
-from ._statistics import of_pairs, of_samples, of_values, ratios
-
-_PACKAGES: Final = ("eagerstream", "anthropic", "anyio", "httpx", "httpx2")
+from ._results import CaseData, MachineData, MetricData, Results, SettingsData
+from ._statistics import of_pairs, of_values, ratios
 
 
 def assemble(
@@ -30,6 +20,7 @@ def assemble(
     *,
     settings: SettingsData,
     simulated: bool,
+    machine: MachineData,
     warnings: Sequence[str] = (),
 ) -> Results:
     """Return the results of the measured runs; runs of warm-up rounds are left out.
@@ -49,7 +40,7 @@ def assemble(
         "eagerstream_bench": 1,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "simulated": simulated,
-        "machine": machine(),
+        "machine": machine,
         "warnings": [*warnings, *(text for case in cases for text in run_warnings(case["label"] or case["id"], case))],
         "settings": settings,
         "cases": cases,
@@ -83,17 +74,6 @@ def is_enough(matrix: Matrix, plan: Plan, measured: Sequence[Measured], rounds: 
         for base, other in matrix.pairs()
         for name in plan.primary
     )
-
-
-def machine() -> dict[str, str]:
-    """Return the kind of the machine and the versions, but nothing that identifies the machine."""
-    return {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
-        "cores": str(os.cpu_count()),
-        "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        **{package: _version(package) for package in _PACKAGES},
-    }
 
 
 def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsData) -> CaseData:
@@ -139,121 +119,3 @@ def _in_both(a: CaseData, b: CaseData) -> Iterator[tuple[str, MetricData, Metric
     for name in METRICS:
         if name in a["metrics"] and name in b["metrics"]:
             yield name, a["metrics"][name], b["metrics"][name]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-# --- two benchmarks ---------------------------------------------------------------------------------------------------
-
-_SETTINGS: Final = ("profile", "speed", "measured_at")  # figures depend on these; the others affect only the certainty
-
-_OLDER: Final = {"measured_at": "client"}
-
-
-class ComparedMetric(Judged):
-    """One figure of a case in both benchmarks. The runs are no pairs: the difference is the shift between the samples.
-
-    Attributes:
-        a, b: Median of the figure in each benchmark.
-    """
-
-    a: Estimate
-    b: Estimate
-
-
-class ComparedCase(TypedDict):
-    """Case that both benchmarks have."""
-
-    id: str
-    label: str
-    metrics: list[ComparedMetric]
-
-
-class Compared(TypedDict):
-    """Comparison of two benchmarks; `warnings` list other differences that may be the cause.
-
-    All verdicts together hold with the `confidence`, so each has the higher `verdict_confidence`.
-    """
-
-    eagerstream_bench_comparison: Literal[1]
-    confidence: float
-    verdict_confidence: float
-    simulated: bool
-    warnings: list[str]
-    cases: list[ComparedCase]
-    only_a: list[str]
-    only_b: list[str]
-
-
-def compare(a: Results, b: Results, *, confidence: float = 0.95, min_effect: str | None = None) -> Compared:
-    """Compare two benchmarks figure by figure, in the cases with the same ids.
-
-    The primary figures of `a` get verdicts.
-
-    Raises:
-        UsageError: The two have no case in common, one has two cases with the same id or exceeds the limits of a
-            benchmark, or `Plan` raises it.
-    """
-    first, second = _cases("a", a), _cases("b", b)
-    shared = [case for id, case in first.items() if id in second]
-    if not shared:
-        raise UsageError("the two benchmarks have no case in common")
-    changed = {"confidence": confidence, "min_effect": min_effect, "until": None, "looks": [1]}
-    plan = Plan.of({**a["settings"], **changed}, pairs=len(shared))  # type: ignore[typeddict-item]
-    cases: list[ComparedCase] = []
-    for case in shared:
-        metrics: list[ComparedMetric] = []
-        for name, one, two in _in_both(case, second[case["id"]]):
-            level = plan.verdict_confidence if name in plan.primary else confidence
-            difference = of_samples(one["values"], two["values"], confidence=level)
-            if difference is not None:
-                judged = plan.judged(name, difference, one["values"])
-                metrics.append({**judged, "a": _estimate(one), "b": _estimate(two)})
-        cases.append({"id": case["id"], "label": case["label"], "metrics": metrics})
-    return {
-        "eagerstream_bench_comparison": 1,
-        "confidence": confidence,
-        "verdict_confidence": plan.verdict_confidence,
-        "simulated": a["simulated"] or b["simulated"],
-        "warnings": list(_warnings(a, b)),
-        "cases": cases,
-        "only_a": [id for id in first if id not in second],
-        "only_b": [id for id in second if id not in first],
-    }
-
-
-def _cases(side: str, results: Results) -> dict[str, CaseData]:
-    cases = {case["id"]: case for case in results["cases"]}
-    if len(cases) < len(results["cases"]):
-        raise UsageError(f"{side} has two cases of one id")
-    if len(cases) > MAX_CASES:
-        raise UsageError(f"{side} has more than {MAX_CASES:,} cases")
-    if any(len(figure["values"]) > MAX_REPETITIONS for case in cases.values() for figure in case["metrics"].values()):
-        raise UsageError(f"{side} has figures of more than {MAX_REPETITIONS:,} runs")
-    return cases
-
-
-def _estimate(of: Estimate) -> Estimate:
-    n, confidence = of["n"], of["confidence"]
-    return {"n": n, "median": of["median"], "low": of["low"], "high": of["high"], "confidence": confidence}
-
-
-def _warnings(a: Results, b: Results) -> Iterator[str]:
-    """Yield a warning for each other difference that may be the cause."""
-    if a["simulated"] != b["simulated"]:
-        simulated, live = ("a", "b") if a["simulated"] else ("b", "a")
-        yield f"{simulated} is simulated and {live} is not: the difference means nothing"
-    for name in dict.fromkeys((*a["machine"], *b["machine"])):
-        first, second = (results["machine"].get(name, "unknown") for results in (a, b))
-        if first != second:
-            yield f"not the same {name}: {first}, and {second}"
-    settings_a, settings_b = dict(a["settings"]), dict(b["settings"])
-    for name in _SETTINGS:
-        one, other = (settings.get(name, _OLDER.get(name)) for settings in (settings_a, settings_b))
-        if one != other:
-            yield f"not the same {name}: {one}, and {other}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
@@ -25,6 +24,7 @@ from eagerstream._support.typer_app import new_app, run_app
 from eagerstream._support.wording import count_text
 from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
 
+from ._compare import compare_results
 from ._kinds import EAGER_PRIMARY, MAX_RUNS, MEANINGS, MIN_RUNS, PRIMARY, Streaming, TransportName
 from ._saved_runs import show_runs
 from ._signals import ended_by_signals, interrupts_wait
@@ -188,6 +188,7 @@ def bench(
                 raise UsageError(f"{option.opts[0]} is for measuring: options of {command} come after its name")
         return
     from ._exports import check_exports
+    from ._machine import machine
     from ._matrix import Matrix, cross
     from ._measure import Conditions
     from ._noise import Readings, machine_warnings
@@ -251,6 +252,7 @@ def bench(
     measured: list[Measured] = []
     with interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
         before = Readings.now()
+        described = machine(load=before.load)
         cause = _measure(matrix, conditions, plan, measured, interrupts)
         warnings = list(machine_warnings(before, Readings.now(), cores=os.cpu_count() or 1))
         if cause is not None and not any(one.step.repetition >= 0 for one in measured):
@@ -260,7 +262,9 @@ def bench(
 
         fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
         was_saved = profile is not None and profile.lower().endswith(".json")
-        results = assemble(matrix, measured, settings=settings, simulated=not live, warnings=warnings)
+        results = assemble(
+            matrix, measured, settings=settings, simulated=not live, machine=described, warnings=warnings
+        )
         files = _save(results, out, exports, fitted=None if was_saved else fitted)
     if interrupts and cause is None:
         cause = KeyboardInterrupt()
@@ -271,29 +275,7 @@ def bench(
         raise EagerStreamError("every run failed")
 
 
-@app.command("compare")
-def compare_results(
-    a: Annotated[Path, typer.Argument(help="Results (.json), for example the earlier ones.", dir_okay=False)],
-    b: Annotated[Path, typer.Argument(help="Results (.json) to compare with them.", dir_okay=False)],
-    *,
-    min_effect: Annotated[
-        str | None, typer.Option(help="Smallest difference that matters, such as 2% of a, or 20ms.")
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of all verdicts together.")] = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Compare two benchmarks, case by case, and report the verdicts on their differences."""
-    from ._analysis import compare
-    from ._results import load_results
-    from ._terminal import print_comparison
-
-    compared = compare(load_results(a), load_results(b), confidence=confidence, min_effect=min_effect)
-    if as_json:
-        typer.echo(json.dumps(compared, indent=2))
-    else:
-        print_comparison(compared, Console())
-
-
+app.command("compare")(compare_results)
 app.command("show")(show_runs)
 
 

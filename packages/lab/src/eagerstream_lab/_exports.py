@@ -88,8 +88,11 @@ def _parts(case: CaseData) -> dict[str, str]:
 
 
 def json_text(results: Results) -> str:
-    """Return the results without the runs and their arrivals, which are most of `results.json`."""
-    cases = [{name: value for name, value in case.items() if name != "runs"} for case in results["cases"]]
+    """Return the results with empty lists of runs, whose arrivals are most of `results.json`.
+
+    They are still results: `bench compare` reads them.
+    """
+    cases = [{**case, "runs": []} for case in results["cases"]]
     return json.dumps({**results, "cases": cases}, allow_nan=False, indent=2) + "\n"
 
 

@@ -163,6 +163,32 @@ class SettingsData(TypedDict):
     measured_at: NotRequired[Literal["client", "proxy"]]
 
 
+class MachineData(TypedDict):
+    """Machine and versions of a measurement.
+
+    Attributes:
+        system: Operating system and kernel.
+        cpu: Model of the processor.
+        cores: Number of processors.
+        load: Load average of one minute before the first run; `None` if the system has none.
+        python: Implementation and version of Python.
+        core: Flavor of `eagerstream-wire`: "compiled" or "pure Python".
+        packages: Versions of the installed packages that affect the figures.
+        commit: Commit of the working directory; `None` outside of a Git repository.
+        dirty: True if tracked files differed from that commit; `None` without one.
+    """
+
+    system: str
+    cpu: str
+    cores: int
+    load: float | None
+    python: str
+    core: str
+    packages: dict[str, str]
+    commit: str | None
+    dirty: bool | None
+
+
 class Results(TypedDict):
     """Results of a benchmark.
 
@@ -173,7 +199,7 @@ class Results(TypedDict):
     eagerstream_bench: Literal[1]
     created_at: str
     simulated: bool
-    machine: dict[str, str]
+    machine: MachineData
     warnings: list[str]
     settings: SettingsData
     cases: list[CaseData]

@@ -21,6 +21,7 @@ from ._wording import (
     ended_text,
     interval_words,
     level_words,
+    machine_facts,
     metric_name,
     moment,
     notes_on,
@@ -97,7 +98,7 @@ def head(results: Results) -> Markup:
     if results["simulated"]:
         speed = "" if settings["speed"] in (None, 1) else f", played {settings['speed']:g} times as fast"
         facts["Simulated"] = f"profile {plain(settings['profile'] or 'of the recording', LABEL_CHARS)}{speed}"
-    facts |= {name.replace("_", " ").capitalize(): value for name, value in results["machine"].items()}
+    facts |= machine_facts(results["machine"])
     written = (
         joined(element("dt", plain(name, LABEL_CHARS)), element("dd", plain(text, 3 * LABEL_CHARS)))
         for name, text in facts.items()

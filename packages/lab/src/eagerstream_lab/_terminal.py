@@ -15,20 +15,26 @@ from rich.text import Text
 
 from eagerstream._support.wording import duration_text, visible
 
-from ._analysis import Compared
+from ._comparison import Compared
 from ._matrix import Matrix
 from ._measure import Measured
 from ._metrics import METRICS
 from ._results import Estimate, Judged, Results
 from ._selection import by_pair
+from ._trend import TREND_COLUMNS, trends
 from ._wording import (
     AT_PROXY,
+    LIMIT_STATES,
+    NOT_IN_TURN,
     Names,
     cells,
+    commit_words,
     ended_text,
     interval_words,
+    limit_words,
     median_words,
     metric_name,
+    moment,
     notes_on,
     primary_first,
     program_notes,
@@ -38,7 +44,9 @@ from ._wording import (
     verdict_words,
 )
 
+_LEFT: Final = ("figure", "date", "commit", "")
 _PLAIN: Final = {ord("\u00a0"): " ", ord("\u2212"): "-"}
+_LIMIT_STYLES: Final = {"exceeded": "bold red", "kept": "green", "undecided": "yellow", "unknown": "bold red"}
 _SIMULATED: Final = "simulated: every time comes from the embedded server, and says nothing about the API"
 
 
@@ -83,23 +91,39 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def print_comparison(compared: Compared, console: Console) -> None:
-    """Print the differences between two benchmarks, case by case."""
+    """Print the limits, then the differences between benchmarks case by case, and the primary figures of each."""
+    files = compared["files"]
+    simulated = "; simulated" if compared["simulated"] else ""
+    if len(files) > 1:
+        for side, file in (("a", files[0]), ("b", files[-1])):
+            commit = f", commit {commit_words(file['commit'], dirty=file['dirty'])}" if file["commit"] else ""
+            _say(console, f"{side}: {file['name']}, {moment(file['created_at'])}{commit}")
     for warning in compared["warnings"]:
         _say(console, f"warning: {warning}", "yellow")
-    simulated = "; simulated" if compared["simulated"] else ""
     for case in compared["cases"]:
-        name = case["label"] or case["id"]
         if case["metrics"]:
             medians = {one["metric"]: (one["a"], one["b"]) for one in case["metrics"]}
-            _print_judged(console, f"{name}, b compared with a{simulated}", "b", case["metrics"], medians)
+            title = case["label"] if case["base"] else f"{case['label']}, b compared with a"
+            _print_judged(console, f"{title}{simulated}", "b", case["metrics"], medians)
         else:
-            _say(console, f"{name}: no figure that both have", "yellow")
+            _say(console, f"{case['label']}: no figure that both have", "yellow")
+        for metric, rows in trends(compared, case):
+            table = _table(f"{case['label']}: {metric}{simulated}", *TREND_COLUMNS)
+            for row in rows:
+                table.add_row(*map(_text, row))
+            console.print(table, "")
     for side, ids in (("a", compared["only_a"]), ("b", compared["only_b"])):
         for id in ids:
-            _say(console, f"only in {side}: {id}", "dim")
+            _say(console, f"{f'only in {side}' if len(files) > 1 else 'compared with no other case'}: {id}", "dim")
     for note in notes_on([one for case in compared["cases"] for one in case["metrics"]], compared["confidence"]):
         _say(console, note)
-    _say(console, "a and b were not measured in turn: whatever changed in between may be the cause of a difference")
+    if len(files) > 1:
+        _say(console, NOT_IN_TURN)
+    for limit in compared["limits"]:
+        style = _LIMIT_STYLES[limit["state"]]
+        _say(
+            console, f"{limit['limit']}: {LIMIT_STATES[limit['state']]}: {limit['label']}: {limit_words(limit)}", style
+        )
 
 
 def _print_judged(
@@ -136,7 +160,7 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=_text(title), box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
     for name in columns:
         # A narrow terminal must not cut off figures.
-        table.add_column(name, justify="left" if name in ("figure", "") else "right", overflow="fold")
+        table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
     return table
 
 

@@ -11,8 +11,9 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from eagerstream._support.markup import plain
 from eagerstream._support.wording import count_text
 
+from ._limits import LimitData, LimitState
 from ._metrics import METRICS, Unit
-from ._results import CaseData, ComparisonData, Estimate, Judged, Results, Verdict
+from ._results import CaseData, ComparisonData, Estimate, Judged, MachineData, Results, Verdict
 from ._statistics import has_interval, least_n
 
 JudgedT = TypeVar("JudgedT", bound=Judged)
@@ -22,6 +23,17 @@ LABEL_CHARS: Final = 72
 
 AT_PROXY: Final = "programs: all figures are those at a proxy, except those about tools, which only our own cases have"
 """Note about results with programs."""
+
+NOT_IN_TURN: Final = "a and b were not measured in turn: whatever changed in between may be the cause of a difference"
+"""Note about results of two benchmarks."""
+
+LIMIT_STATES: Final[Mapping[LimitState, str]] = {
+    "exceeded": "exceeded",
+    "kept": "kept",
+    "undecided": "undecided",
+    "unknown": "not checked",
+}
+"""Words for the states of limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +268,44 @@ def _amount(judged: Judged) -> Estimate:
     difference = judged["difference"]
     if judged["verdict"] != "lower":
         return difference
-    median, low, high = -difference["median"], -difference["high"], -difference["low"]
-    return {**difference, "median": median, "low": low, "high": high}
+    return _negated(difference)
+
+
+def _negated(estimate: Estimate) -> Estimate:
+    return {**estimate, "median": -estimate["median"], "low": -estimate["high"], "high": -estimate["low"]}
+
+
+def machine_facts(machine: MachineData) -> dict[str, str]:
+    """Return what is known about the machine, by its name for people."""
+    cores = count_text(machine["cores"], "processor")
+    load = "" if machine["load"] is None else f", load {machine['load']:.2f} before the first run"
+    facts = {
+        "System": machine["system"],
+        "Processor": f"{machine['cpu']}, {cores}{load}",
+        "Python": f"{machine['python']}, eagerstream-wire {machine['core']}",
+        "Packages": ", ".join(f"{name} {version}" for name, version in machine["packages"].items()),
+    }
+    if machine["commit"] is not None:
+        facts["Commit"] = machine["commit"] + (", with changes that are in no commit" if machine["dirty"] else "")
+    return facts
+
+
+def commit_words(commit: str | None, *, dirty: bool | None) -> str:
+    """Return the first digits of a commit, with a plus if there were changes; `-` without a commit."""
+    return "-" if commit is None else f"{plain(commit[:8])}{'+' if dirty else ''}"
+
+
+def limit_words(limit: LimitData) -> str:
+    """Return the distance from a limit, such as `82.1 ms [41.0, 130] ms beyond it`, or why it is unknown."""
+    excess = limit["excess"]
+    if excess is None or limit["state"] == "unknown":
+        return limit["reason"] or "no value"
+    scale = Scale.of_estimate(limit["metric"], excess)
+    if limit["state"] == "undecided":
+        return f"from {scale.text(-excess['low'])} within it to {scale.text(excess['high'])} beyond it"
+    if limit["state"] == "exceeded":
+        return f"{scale.text(excess['median'])} {scale.interval(excess)} beyond it"
+    return f"{scale.text(-excess['median'])} {scale.interval(_negated(excess))} within it"
 
 
 def moment(text: str) -> str:
