@@ -12,7 +12,7 @@ from eagerstream._support.markup import Markup, ends
 from eagerstream.loop import Gaps
 
 from ._drawing import BUFFERED, EAGER, FAINT, GROUND, INK, NARROW, RULE, WIDE, new_figure, svg_of
-from ._kinds import is_shown
+from ._kinds import Streaming, is_shown
 from ._results import CaseData, MetricData
 from ._selection import MAX_CASES, drawable, drawables
 from ._wording import Names, Scale, metric_name, unit_of
@@ -102,10 +102,10 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 class GapCurve:
     """Gaps of one case: `gaps_s` is sorted and never empty."""
 
-    case: CaseData
     name: str
     gaps_s: Sequence[float]
     figures: Gaps
+    is_dashed: bool
 
 
 def gap_curves(curves: Sequence[GapCurve], *, prefix: str) -> Markup:
@@ -147,15 +147,15 @@ def gap_words(gaps: Gaps) -> str:
 def _curve(axes: Axes, curve: GapCurve, number: int) -> None:
     gaps, total = curve.gaps_s, len(curve.gaps_s)
     steps = sorted({min(total - 1, round(step * (total - 1) / _STEPS)) for step in range(_STEPS + 1)})
-    eager = curve.case["streaming"] == "eager"
-    colour = _COLOURS[curve.case["streaming"]]
+    streaming: Streaming = "buffered" if curve.is_dashed else "eager"
+    colour = _COLOURS[streaming]
     axes.step(
         [_SHORTEST_S, *(max(_SHORTEST_S, gaps[step]) for step in steps), axes.get_xlim()[1]],
         [0, *((step + 1) / total for step in steps), 1],
         where="post",
         color=colour,
-        linewidth=2 if eager else 1.6,
-        linestyle="-" if eager else (0, (5, 2)),
+        linewidth=1.6 if curve.is_dashed else 2,
+        linestyle=(0, (5, 2)) if curve.is_dashed else "-",
         clip_on=False,
     )
     shown = [(share, gap_s) for _, share, gap_s in percentiles(curve.figures) if gap_s is not None]
@@ -163,9 +163,9 @@ def _curve(axes: Axes, curve: GapCurve, number: int) -> None:
     axes.plot(
         [gap_s for gap_s, _ in points],
         [share for _, share in points],
-        _MARKERS[curve.case["streaming"]],
+        _MARKERS[streaming],
         markersize=5,
-        markerfacecolor=colour if eager else GROUND,
+        markerfacecolor=GROUND if curve.is_dashed else colour,
         markeredgecolor=colour,
         clip_on=False,
         zorder=4,

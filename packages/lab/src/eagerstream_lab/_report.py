@@ -153,7 +153,7 @@ class Pictures:
         for title, cases in groups[:MAX_PAIRS]:
             listed = ((case, sorted(gaps_s(case))) for case in cases)
             curves = [
-                GapCurve(case, self._names[case["id"]], gaps, figures_of)
+                GapCurve(self._names[case["id"]], gaps, figures_of, is_dashed=case["streaming"] == "buffered")
                 for case, gaps in listed
                 if (figures_of := Gaps.of(gaps)) is not None
             ]
