@@ -1,9 +1,7 @@
-"""Profiles: the text stays, and its times and fragments are those that were documented, or fitted."""
+"""Profiles: the text stays, and its times and fragments are those that were documented."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
@@ -12,9 +10,8 @@ import pytest
 from tests.streams import each_recording, made_recordings
 from tests.tables import rows
 
-from eagerstream.errors import UsageError
 from eagerstream.recordings import Recording
-from eagerstream_lab._fitted import Fitted, named_profile
+from eagerstream_lab._fitted import Fitted, Pace
 from eagerstream_lab._profiles import (
     DOCUMENTED,
     Fragment,
@@ -22,7 +19,7 @@ from eagerstream_lab._profiles import (
     _largest_input,
     fragments,
 )
-from eagerstream_testing import Timing, buffered, http_error, reply, retime, text, thinking, tool_use
+from eagerstream_testing import Timing, reply, retime, text, thinking, tool_use
 from eagerstream_testing.demos.poem import POEM
 from eagerstream_wire import SSEDecoder
 
@@ -33,7 +30,7 @@ LARGE = reply(
     tool_use("write", {"name": "poem.txt", "lines": POEM}),
 )
 TIMED = retime(LARGE, Timing(first_byte_s=0.4, tokens_per_second=50, jitter=0.8, seed=3))
-FITTED = Fitted.of(TIMED, name="timed")
+FITTED = Fitted(name="timed", paces=(Pace.of(TIMED, name="timed"),))
 
 
 def said(recording: Recording) -> dict[int, str]:
@@ -147,94 +144,3 @@ def test_the_largest_input() -> None:
     sizes = {index: len(words) for index, words in said(LARGE).items()}
     assert _largest_input(LARGE) == (3, sizes[3], sum(size for index, size in sizes.items() if index < 3))
     assert _largest_input(reply(text("words"))) == (None, 0, 0)
-
-
-def test_what_is_fitted() -> None:
-    """Lengths and gaps of what is played are those of the recording; its first byte comes when it did there."""
-    seen = [len(piece.text) for piece in fragments(TIMED) if piece.kind == "input"]
-    played = FITTED.play(LARGE, eager=True, seed="1")
-    assert {len(piece.text) for piece in of_largest(played)[:-1]} <= set(seen)
-    assert played.chunks[0].at_s == TIMED.chunks[0].at_s == 0.4
-    assert played.duration_s == pytest.approx(TIMED.duration_s, rel=0.15)
-
-    def gaps(recording: Recording) -> list[float]:
-        times = [piece.at_s for piece in of_largest(recording)]
-        return sorted(later - earlier for earlier, later in pairwise(times))
-
-    measured, drawn = gaps(TIMED), gaps(played)
-    for share in (0.1, 0.5, 0.9):
-        quantiles = (of[int(share * len(of))] for of in (measured, drawn))
-        assert next(quantiles) == pytest.approx(next(quantiles), rel=0.2)
-    assert max(drawn) <= max(measured) + 1e-6
-
-
-def test_what_belongs_together_stays_together() -> None:
-    """Gaps are drawn with the lengths that they had: bursts stay bursts."""
-    played = FITTED.play(DOCUMENTED.play(LARGE, eager=True, seed="1"), eager=True, seed="5")
-    bursts = Fitted.of(buffered(TIMED), name="bursts").play(LARGE, eager=True, seed="1")
-    assert len({piece.at_s for piece in of_largest(bursts)}) < len({piece.at_s for piece in of_largest(played)}) / 3
-
-
-def test_a_fitted_profile_without_inputs() -> None:
-    """What was not seen is drawn from what was."""
-    only_text = Fitted.of(retime(reply(text("some words, " * 20)), Timing(first_byte_s=0.1)), name="text")
-    assert said(only_text.play(LARGE, eager=False, seed="1")) == said(LARGE)
-
-
-def test_a_profile_in_a_file(tmp_path: Path) -> None:
-    """Saved and loaded it plays the same; a recording named instead is fitted."""
-    FITTED.save(tmp_path / "profile.json")
-    loaded = named_profile(str(tmp_path / "profile.json"))
-    assert loaded.play(LARGE, eager=True, seed="9") == FITTED.play(LARGE, eager=True, seed="9")
-    TIMED.save(tmp_path / "timed.jsonl")
-    assert named_profile(str(tmp_path / "timed.jsonl")).play(LARGE, eager=True, seed="9").chunks
-    assert named_profile("documented") is DOCUMENTED
-
-
-def _set(path: Path, change: Callable[[dict[str, object]], object]) -> None:
-    FITTED.save(path)
-    data = json.loads(path.read_text())
-    change(data)
-    path.write_text(json.dumps(data))
-
-
-@rows(
-    "change, told",
-    [
-        (lambda data: data.update(eagerstream_profile=2), "version 2"),
-        (lambda data: data.pop("eagerstream_profile"), "no profile"),
-        (lambda data: data.update(first_byte_s=-1), "first_byte_s: .* greater"),
-        (lambda data: data.update(first_byte_s="1"), "first_byte_s: .* number"),
-        (lambda data: data["inputs"].update(later=[[0, 1.0]]), r"inputs\.later\.0"),
-        (lambda data: data["texts"].pop("first"), r"texts\.first"),
-        (lambda data: data.update(inputs={"first": [], "later": []}, texts={"first": [], "later": []}), "without frag"),
-    ],
-)
-def test_a_profile_that_is_none(tmp_path: Path, change: Callable[[dict[str, object]], object], told: str) -> None:
-    """A file that was changed by hand is refused with the place where it is wrong."""
-    path = tmp_path / "profile.json"
-    _set(path, change)
-    with pytest.raises(UsageError, match=told):
-        Fitted.load(path)
-
-
-@rows("name", ["nothing", "no-such.json", "no-such.jsonl", ""])
-def test_no_such_profile(name: str) -> None:
-    """A name that is none is told of."""
-    with pytest.raises(UsageError):
-        named_profile(name)
-
-
-@rows(
-    "recording, told",
-    [
-        (LARGE, "arrival times"),
-        (Recording.from_body(b""), "writes nothing"),
-        (http_error(529, "overloaded_error", "no"), "529"),
-        (Recording((), headers={"content-type": "application/vnd.amazon.eventstream"}), "server-sent"),
-    ],
-)
-def test_what_cannot_be_fitted(recording: Recording, told: str) -> None:
-    """There must be something to draw from."""
-    with pytest.raises(UsageError, match=told):
-        Fitted.of(recording, name="x")

@@ -203,7 +203,7 @@ def test_the_same_results_are_the_same_report() -> None:
 def test_noise_is_told() -> None:
     """On top, where nobody overlooks it, and as text."""
     page = checked(report_html({**_ODD["never ended"](), "warnings": ["other processes used 40 %", HOSTILE]}))
-    assert "Noise." in page.all("strong")
+    assert "Warnings." in page.all("strong")
     assert any("other processes used 40 %; $x^$" in text for text in page.all("p"))
 
 

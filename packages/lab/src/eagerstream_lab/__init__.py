@@ -7,6 +7,7 @@
 | `_profiles.py`, `_fitted.py` | simulated times for the embedded server |
 | `_plan.py`, `_statistics.py`, `_analysis.py` | which figures get verdicts, exact intervals, results |
 | `_noise.py`, `_machine.py` | warnings of a noisy machine, and what it is |
+| `_goodness.py`, `_fit_command.py` | how well a fitted profile matches its recordings; `eagerstream bench fit` |
 | `_signals.py` | Ctrl-C during a measurement |
 | `_results.py`, `_exports.py` | results as JSON, and for other programs as CSV, JSON or OpenMetrics |
 | `_saved_runs.py` | the command `eagerstream bench show`: figures and time lines of saved runs |

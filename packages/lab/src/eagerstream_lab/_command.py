@@ -1,4 +1,4 @@
-"""`eagerstream bench`, with `compare` and `show`; needs the extra `bench`."""
+"""`eagerstream bench`, with `compare`, `show` and `fit`; needs the extra `bench`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from eagerstream._support.wording import count_text
 from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
 
 from ._compare import compare_results
+from ._fit_command import fit_recordings
 from ._kinds import EAGER_PRIMARY, MAX_RUNS, MEANINGS, MIN_RUNS, PRIMARY, Streaming, TransportName
 from ._saved_runs import show_runs
 from ._signals import ended_by_signals, interrupts_wait
@@ -125,8 +126,8 @@ def bench(
     profile: Annotated[
         str | None,
         typer.Option(
-            help='Arrival times for responses without times: "documented", a recording with times (.jsonl) to fit, or '
-            "a saved profile (.json).",
+            help='Arrival times for responses without times: "documented", recordings with times (.jsonl) to fit, '
+            "joined by + or a comma, a folder of them, or a saved profile (.json).",
             show_default="documented",
         ),
     ] = None,
@@ -262,6 +263,7 @@ def bench(
 
         fitted = simulation.profile if simulation and isinstance(simulation.profile, Fitted) else None
         was_saved = profile is not None and profile.lower().endswith(".json")
+        warnings += fitted.notes if fitted else ()
         results = assemble(
             matrix, measured, settings=settings, simulated=not live, machine=described, warnings=warnings
         )
@@ -277,6 +279,7 @@ def bench(
 
 app.command("compare")(compare_results)
 app.command("show")(show_runs)
+app.command("fit")(fit_recordings)
 
 
 # --- cases and settings -----------------------------------------------------------------------------------------------
@@ -310,7 +313,7 @@ def _requested(programs: Sequence[Program], *, prompt: str, model: str, timeout_
 
 
 def _turns(given: str) -> list[Path]:
-    """Return the files of a conversation. An existing path that contains a plus or a comma is one file."""
+    """Return the joined files. An existing path that contains a plus or a comma is one file."""
     if Path(given).exists():
         return [Path(given)]
     return [Path(part) for part in given.replace("+", ",").split(",")]
@@ -332,10 +335,10 @@ def _looks(repetitions: int | None, until: str | None, least: int | None, most: 
 def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
     """Return the settings of the embedded server. The default speed lets a benchmark take less than a minute."""
     from ._embedded import Simulation
-    from ._fitted import named_profile
+    from ._goodness import named_profile
     from ._profiles import DOCUMENTED
 
-    chosen = DOCUMENTED if profile is None else named_profile(profile)
+    chosen = DOCUMENTED if profile is None else named_profile(_turns(profile))
     simulation = Simulation(profile=chosen, speed=1.0 if speed is None else speed, seed=seed)
     if speed is None and chosen is DOCUMENTED and any(map(simulation.times, matrix.cases)):
         return replace(simulation, speed=DEFAULT_SPEED)

@@ -61,7 +61,7 @@ def large_parameter_s(latency: RunLatency) -> float | None:
         return None
     call = max(calls, key=lambda call: call.block.chars)
     first_s, input = call.first_fragment_s, call.block.input
-    spans = _parameters(input.raw) if input is not None and input.outcome is Outcome.VALID else []
+    spans = parameters(input.raw) if input is not None and input.outcome is Outcome.VALID else []
     if not spans or first_s is None:
         return None
     start = max(spans, key=lambda span: span[1] - span[0])[0]
@@ -74,7 +74,7 @@ def large_parameter_s(latency: RunLatency) -> float | None:
     return None
 
 
-def _parameters(raw: str) -> list[tuple[int, int]]:
+def parameters(raw: str) -> list[tuple[int, int]]:
     """Return start and end of each member's value in the text, which must be one complete JSON object."""
     decode = json.JSONDecoder().raw_decode
     spans: list[tuple[int, int]] = []

@@ -38,7 +38,7 @@ MAX_FAILED: Final = 200
 """Maximum number of failed runs to list."""
 
 MAX_WARNINGS: Final = 20
-"""Maximum number of signs of noise to show."""
+"""Maximum number of warnings to show."""
 
 MAX_COMPARISONS: Final = 400
 """Maximum number of verdicts to show."""
@@ -103,13 +103,13 @@ def head(results: Results) -> Markup:
         joined(element("dt", plain(name, LABEL_CHARS)), element("dd", plain(text, 3 * LABEL_CHARS)))
         for name, text in facts.items()
     )
-    noise = "; ".join(plain(text, 3 * LABEL_CHARS) for text in results["warnings"][:MAX_WARNINGS])
+    warnings = "; ".join(plain(text, 3 * LABEL_CHARS) for text in results["warnings"][:MAX_WARNINGS])
     return element(
         "header",
         element("h1", "Latency of streamed tool inputs"),
         element("p", element("strong", "Simulated."), _SIMULATED, class_="band") if results["simulated"] else None,
         element("dl", *written, class_="facts"),
-        element("p", element("strong", "Noise."), f" {noise}.", class_="band") if noise else None,
+        element("p", element("strong", "Warnings."), f" {warnings}.", class_="band") if warnings else None,
     )
 
 
