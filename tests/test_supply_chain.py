@@ -154,6 +154,7 @@ def test_each_file_of_the_lock_has_a_hash() -> None:
         assert text.count("{ url = ") == text.count('hash = "sha256:') > 0
     for name in (
         "packages/progress/tests/clients",
+        "packages/testing/tests/aimock",
         "packages/progress/clients/eagerstream-records",
         "benchmarks/conformance/npm",
     ):

@@ -7,6 +7,7 @@ import csv
 import inspect
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -796,6 +797,21 @@ def testing_faults(done: Done) -> None:
     assert again == "again, because: APIError"
     assert once_more == "again, because: StreamInterrupted"
     assert end == "completed after 3 requests"
+
+
+# --- guides/aimock.md -------------------------------------------------------------------------------------------------
+
+
+def _fixtures(code: str, folder: Path) -> None:
+    """The program reads the fixtures with which aimock itself is tried."""
+    fixtures = Path(__file__).parents[2] / "packages/testing/tests/aimock/fixtures.json"
+    shutil.copy(fixtures, folder / "fixtures.json")
+    done = run_program(code, Scenario(reply(text("Not asked."))), folder)
+    assert done.output == "['tool_use']\n"
+    assert not done.requests
+
+
+SCENARIOS["aimock"] = Tried(_fixtures)
 
 
 # --- guides/platforms.md ----------------------------------------------------------------------------------------------
