@@ -109,6 +109,9 @@ def test_a_folder(folder: Path, few_replays: None) -> None:
     for note, reason in zip(fitted.profile.notes, reasons, strict=True):
         assert note.startswith("left out: ")
         assert reason in note
+    for number in range(5):
+        SHORT.save(folder / f"timeless-{number}.jsonl")
+    assert fit([folder]).profile.notes[-1] == "left out: 3 more"
     fitted.profile.save(folder / "profile.json")
     loaded = named_profile([folder / "profile.json"])
     assert loaded == fitted.profile
@@ -120,7 +123,7 @@ def test_simulated_times_are_noted(tmp_path: Path, few_replays: None) -> None:
     """Nobody should take a profile of simulated times for one of the API."""
     retime(SHORT, Timing()).save(tmp_path / "made.jsonl")
     _, note = fit([tmp_path / "made.jsonl"]).profile.notes
-    assert note == "made.jsonl: its times are simulated"
+    assert note == "the times are simulated in 1 of 1 recording"
 
 
 def test_bounds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,9 @@ MAX_FRAGMENTS: Final = 50_000
 
 _ASIDE: Final = 2.58
 """Distance of a mean from its expectation, in standard deviations, that has a probability of 1 %."""
+_LEFT_OUT: Final = 5
+"""Maximum number of recordings that were left out to name."""
+_NOTE_CHARS: Final = 2_000
 _KEPT: Final = 10
 """Number of replays of each recording whose gaps are kept, for the quantiles and the picture."""
 _GRID: Final = 200
@@ -191,7 +194,7 @@ def fit(paths: Sequence[Path]) -> Fit:
     """
     recordings: list[Recording] = []
     paces: list[Pace] = []
-    notes: list[str] = []
+    left_out: list[str] = []
     for path, is_named in _files(paths):
         try:
             recording = readable(Recording.load(path), str(path))
@@ -199,14 +202,18 @@ def fit(paths: Sequence[Path]) -> Fit:
         except UsageError as error:
             if is_named:
                 raise
-            notes.append(f"left out: {error}"[:2_000])
+            left_out.append(f"left out: {error}"[:_NOTE_CHARS])
             continue
         recordings.append(recording)
-        for note, told in ((TIMED_NOTE, "times are simulated"), (BUFFERED_NOTE, "inputs are held back already")):
-            if note in recording.note:
-                notes.append(f"{path.name}: its {told}"[:2_000])
     if not paces:
-        raise UsageError(f"{paths[0]}: no recording that can be fitted" + (f"; {notes[0]}" if notes else ""))
+        raise UsageError("; ".join((f"{paths[0]}: no recording that can be fitted", *left_out[:1])))
+    notes = left_out[:_LEFT_OUT]
+    if len(left_out) > _LEFT_OUT:
+        notes.append(f"left out: {len(left_out) - _LEFT_OUT} more")
+    for note, told in ((TIMED_NOTE, "the times are simulated"), (BUFFERED_NOTE, "inputs are held back already")):
+        count = sum(note in recording.note for recording in recordings)
+        if count:
+            notes.append(f"{told} in {count} of {count_text(len(recordings), 'recording')}")
     path = paths[0]
     profile = Fitted(name=(path.name if path.is_dir() else path.stem)[:200], paces=tuple(paces))
     goodness = compare(profile, recordings)
