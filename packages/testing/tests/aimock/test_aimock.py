@@ -187,7 +187,8 @@ def _first_byte_and_pace(double: Double) -> bool:
 def _overloaded(double: Double) -> bool:
     with pytest.raises(anthropic.APIStatusError) as caught:
         double.client.messages.create(**{**_BODY, "messages": [{"role": "user", "content": "busy"}]})
-    return caught.value.status_code == 529 and caught.value.body["error"]["type"] == "overloaded_error"  # type: ignore[index]
+    body: Any = caught.value.body
+    return bool(caught.value.status_code == 529 and body["error"]["type"] == "overloaded_error")
 
 
 def _thinking(double: Double) -> bool:
@@ -311,7 +312,7 @@ def test_breaks(theirs: Double) -> None:
 def test_recordings(tmp_path: Path) -> None:
     """Both record from an upstream, which is our double here. Ours keeps bytes and times, aimock contents and times."""
     said = reply(tool_use("get_weather", _RAW, fragment_chars=3))
-    upstream = retime(said, Timing(first_byte_s=0.3, tokens_per_second=20))
+    upstream = retime(said, Timing(first_byte_s=1.0, tokens_per_second=10))
     (tmp_path / "fixtures").mkdir()
     with ReplayServer(upstream) as server:
         with RecordingProxy(server.base_url, tmp_path / "ours") as proxy:
@@ -327,7 +328,7 @@ def test_recordings(tmp_path: Path) -> None:
     keeps_bytes = tuple([event for _, event in played] == [event for _, event in first] for played in (ours, theirs))
     assert _claims()["recordings with every byte"] == keeps_bytes
     for row, place in (("recordings with the time of the first byte", 0), ("recordings with the time of the end", -1)):
-        kept = (abs(played[place][0] - first[place][0]) < 0.25 for played in (ours, theirs))
+        kept = (abs(played[place][0] - first[place][0]) < 0.6 for played in (ours, theirs))
         assert _claims()[row] == tuple(kept)
 
 
