@@ -1,6 +1,6 @@
 """Latency lab: repeated measurements of runs in every combination of options, and their statistics.
 
-| `_command.py` | the command `eagerstream bench` |
+| `_command.py`, `_options.py`, `_setup.py` | the command `eagerstream bench`, and what its parts share |
 | `_matrix.py`, `_sources.py` | the cases, and their parts |
 | `_measure.py`, `_embedded.py`, `_answers.py` | measure the cases in turn, on the live API or on the embedded server |
 | `_programs.py`, `_wire.py` | run programs of others, and measure them at a proxy |

@@ -7,10 +7,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,29 +19,32 @@ from rich.text import Text
 from eagerstream._support.checks import check_positive
 from eagerstream._support.typer_app import new_app, run_app
 from eagerstream._support.wording import count_text
-from eagerstream.errors import EagerStreamError, MissingExtraError, UsageError
+from eagerstream.errors import EagerStreamError, UsageError
 
+from . import _options as options
 from ._compare import compare_results
 from ._fit_command import fit_recordings
 from ._kinds import EAGER_PRIMARY, MAX_RUNS, MEANINGS, MIN_RUNS, PRIMARY, Streaming, TransportName
 from ._saved_runs import show_runs
+from ._setup import (
+    LIVE_MODEL,
+    SIMULATED_MODEL,
+    check_live,
+    check_packages,
+    keep_earlier,
+    make_folder,
+    requested_by,
+    simulation_of,
+    sources_of,
+)
 from ._signals import ended_by_signals, interrupts_wait
 
 if TYPE_CHECKING:
-    from ._embedded import Simulation
     from ._fitted import Fitted
     from ._matrix import Matrix
     from ._measure import Conditions, Measured
     from ._plan import Plan
-    from ._programs import Program
     from ._results import Results, SettingsData
-    from ._sources import Source, ToolSet
-
-DEFAULT_SPEED: Final = 10.0
-"""Default speed of the documented profile. A response takes 15 s in the profile, and 1.5 s at this speed."""
-
-_SIMULATED_MODEL: Final = "simulated"
-_LIVE_MODEL: Final = "claude-sonnet-4-6"
 
 _FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
 
@@ -56,21 +56,10 @@ app = new_app(invoke_without_command=True)
 def bench(
     context: typer.Context,
     *,
-    prompt: Annotated[list[str] | None, typer.Option(help="Prompt; repeatable.")] = None,
-    prompt_file: Annotated[
-        list[Path] | None, typer.Option(help="Text file with a prompt; repeatable.", dir_okay=False)
-    ] = None,
-    recording: Annotated[
-        list[str] | None,
-        typer.Option(help="Recording to play; join the turns of a conversation by + or a comma; repeatable."),
-    ] = None,
-    tools: Annotated[
-        list[str] | None,
-        typer.Option(
-            help='"poem", module:attribute (tools, or a function that returns them), or a .json file of plain '
-            "definitions, whose tools only wait; repeatable."
-        ),
-    ] = None,
+    prompt: options.Prompts = None,
+    prompt_file: options.PromptFiles = None,
+    recording: options.Recordings = None,
+    tools: options.Tools = None,
     eager: Annotated[
         bool | None, typer.Option("--eager/--buffered", help="Measure only one of the two.", show_default="both")
     ] = None,
@@ -81,25 +70,12 @@ def bench(
             "repeatable. {prompt} and {model} in it are replaced.",
         ),
     ] = None,
-    name: Annotated[
-        list[str] | None, typer.Option(help="Name of a program, in the order of the programs; repeatable.")
-    ] = None,
-    programs_only: Annotated[
-        bool,
-        typer.Option(
-            "--programs-only",
-            help="Measure only the programs. Without --tools, the responses call the tools of the first one.",
-        ),
-    ] = False,
-    model: Annotated[list[str] | None, typer.Option(help="Name of a model; repeatable.")] = None,
-    transport: Annotated[
-        list[TransportName] | None,
-        typer.Option(help="Transport that sends the requests; repeatable.", show_default="anthropic"),
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Measure on the API, with ANTHROPIC_API_KEY. This costs money.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Start --live without confirmation.")] = False,
+    name: options.ProgramNames = None,
+    programs_only: options.ProgramsOnly = False,
+    model: options.Models = None,
+    transport: options.Transports = None,
+    live: options.Live = False,
+    yes: options.Yes = False,
     repetitions: Annotated[
         int | None, typer.Option("--repetitions", "-n", help="Runs of each case.", show_default=f"{MIN_RUNS}")
     ] = None,
@@ -117,33 +93,13 @@ def bench(
         int | None, typer.Option(help="Maximum number of runs of each case, with --until.", show_default=f"{MAX_RUNS}")
     ] = None,
     warmup: Annotated[int, typer.Option(help="Earlier runs of each case, which do not count.")] = 1,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed of the order of the runs and of the simulated times.", show_default="random, and printed"
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help='Arrival times for responses without times: "documented", recordings with times (.jsonl) to fit, '
-            "joined by + or a comma, a folder of them, or a saved profile (.json).",
-            show_default="documented",
-        ),
-    ] = None,
-    speed: Annotated[
-        float | None,
-        typer.Option(
-            help="Factor by which responses play faster. Tools take their own time.",
-            show_default=f"{DEFAULT_SPEED:g} for documented times, else 1",
-        ),
-    ] = None,
-    tool_seconds: Annotated[
-        float, typer.Option(help="Duration of tools without a function: of a recording, or plain definitions.")
-    ] = 0.0,
-    max_tokens: Annotated[int, typer.Option(help="Maximum number of tokens in a response.", min=1)] = 16_384,
-    max_turns: Annotated[int, typer.Option(help="Maximum number of responses in a run.", min=1)] = 10,
-    timeout_s: Annotated[float, typer.Option(help="Maximum duration of a run, in seconds.")] = 300.0,
+    seed: options.Seed = None,
+    profile: options.ProfileName = None,
+    speed: options.Speed = None,
+    tool_seconds: options.ToolSeconds = 0.0,
+    max_tokens: options.MaxTokens = 16_384,
+    max_turns: options.MaxTurns = 10,
+    timeout_s: options.TimeoutSeconds = 300.0,
     primary: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,15 +112,8 @@ def bench(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of all verdicts together.")] = 0.95,
     out: Annotated[Path, typer.Option(help="Folder for the results.", file_okay=False)] = Path("bench-results"),
-    no_html: Annotated[bool, typer.Option("--no-html", help="Write no report.html.")] = False,
-    export: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Also write this file, by its suffix: .csv has a row for each run and figure, .json the figures "
-            "without the runs, .prom OpenMetrics; repeatable.",
-            dir_okay=False,
-        ),
-    ] = None,
+    no_html: options.NoHTML = False,
+    export: options.Exports = None,
 ) -> None:
     """Measure repeatedly how early inputs and tools start, eager compared with buffered, and report the verdicts.
 
@@ -201,20 +150,17 @@ def bench(
     looks = _looks(repetitions, until, min_runs, max_runs)
     seed = secrets.randbelow(2**32) if seed is None else seed
     check_positive("--timeout-s", timeout_s, is_finite=True)
-    _check_packages(html=not no_html)
-    if live and not os.environ.get("ANTHROPIC_API_KEY"):
-        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
-    if live and (profile is not None or speed is not None):
-        raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
+    check_packages(html=not no_html)
+    check_live(profile, speed, live=live)
     if programs_only and not program:
         raise UsageError("--programs-only needs a --program")
     streamings: Sequence[Streaming] = ("eager", "buffered") if eager is None else ("eager",) if eager else ("buffered",)
-    sources = _sources(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds)
-    models = model or [_LIVE_MODEL if live else _SIMULATED_MODEL]
+    sources = sources_of(prompt or (), prompt_file or (), recording or (), tool_s=tool_seconds)
+    models = model or [LIVE_MODEL if live else SIMULATED_MODEL]
     programs = of_commands(program or (), name or ())
     tool_sets = [named_tools(tool_name, tool_s=tool_seconds) for tool_name in tools or ()]
     if programs_only and not (live or tools or recording):
-        tool_sets = _requested(programs, prompt=sources[0].prompt, model=models[0], timeout_s=timeout_s)
+        tool_sets = requested_by(programs, prompt=sources[0].prompt, model=models[0], timeout_s=timeout_s)
     cases = cross(
         sources=sources,
         tools=tool_sets,
@@ -226,7 +172,7 @@ def bench(
         programs_only=programs_only,
     )
     matrix = Matrix(cases=cases, repetitions=looks[-1], warmup=warmup, seed=seed)
-    simulation = None if live else _simulation(matrix, profile, speed, seed)
+    simulation = None if live else simulation_of(matrix.cases, profile, speed, seed)
     is_played = simulation and any(map(simulation.times, matrix.cases))
     settings: SettingsData = {
         "repetitions": matrix.repetitions,
@@ -246,7 +192,7 @@ def bench(
         raise UsageError("--until needs two cases to compare")
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
     exports = export or []
-    _make_folder(out, exports)
+    make_folder(out, exports)
     _warn_of_no_verdict(plan)
     if live:
         _ask(matrix, max_turns, yes=yes)
@@ -282,41 +228,7 @@ app.command("show")(show_runs)
 app.command("fit")(fit_recordings)
 
 
-# --- cases and settings -----------------------------------------------------------------------------------------------
-
-
-def _sources(
-    prompts: Sequence[str], files: Sequence[Path], recordings: Sequence[str], *, tool_s: float
-) -> list[Source]:
-    from ._sources import of_prompt, of_prompt_file, of_recordings, the_poem
-
-    if not 0 <= tool_s <= 3_600:
-        raise UsageError(f"--tool-seconds must be from 0 to 3600, not {tool_s!r}")
-    found = [of_prompt(prompt) for prompt in prompts]
-    found += [of_prompt_file(path) for path in files]
-    found += [of_recordings(_turns(given), tool_s=tool_s) for given in recordings]
-    return found or [the_poem()]
-
-
-def _requested(programs: Sequence[Program], *, prompt: str, model: str, timeout_s: float) -> list[ToolSet]:
-    """Return the tools of the first program that sends a request; none if no program does."""
-    from ._programs import first_request
-    from ._sources import requested_tools
-
-    for program in programs:
-        with ended_by_signals():
-            ask = partial(first_request, program, prompt=prompt, model=model, timeout_s=timeout_s)
-            request = anyio.run(ask)
-        if request is not None:
-            return [requested_tools(request)]
-    return []
-
-
-def _turns(given: str) -> list[Path]:
-    """Return the joined files. An existing path that contains a plus or a comma is one file."""
-    if Path(given).exists():
-        return [Path(given)]
-    return [Path(part) for part in given.replace("+", ",").split(",")]
+# --- settings ---------------------------------------------------------------------------------------------------------
 
 
 def _looks(repetitions: int | None, until: str | None, least: int | None, most: int | None) -> tuple[int, ...]:
@@ -332,39 +244,7 @@ def _looks(repetitions: int | None, until: str | None, least: int | None, most: 
     return looks_between(MIN_RUNS if least is None else least, MAX_RUNS if most is None else most)
 
 
-def _simulation(matrix: Matrix, profile: str | None, speed: float | None, seed: int) -> Simulation:
-    """Return the settings of the embedded server. The default speed lets a benchmark take less than a minute."""
-    from ._embedded import Simulation
-    from ._goodness import named_profile
-    from ._profiles import DOCUMENTED
-
-    chosen = DOCUMENTED if profile is None else named_profile(_turns(profile))
-    simulation = Simulation(profile=chosen, speed=1.0 if speed is None else speed, seed=seed)
-    if speed is None and chosen is DOCUMENTED and any(map(simulation.times, matrix.cases)):
-        return replace(simulation, speed=DEFAULT_SPEED)
-    return simulation
-
-
 # --- checks before the measurement ------------------------------------------------------------------------------------
-
-
-def _check_packages(*, html: bool) -> None:
-    if html and find_spec("matplotlib") is None:
-        raise MissingExtraError("bench", "matplotlib", package="eagerstream-lab")
-
-
-def _make_folder(out: Path, exports: Sequence[Path]) -> None:
-    """Check that the exports can be written, in the folder of the results or elsewhere, and make that folder."""
-    for path in exports:
-        folder = path.absolute().parent
-        if folder != out.absolute() and not (folder.is_dir() and os.access(folder, os.W_OK)):
-            raise UsageError(f"{path}: cannot be written")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be made: {error.strerror or error}") from error
-    if not os.access(out, os.W_OK):
-        raise UsageError(f"{out}: cannot be written to")
 
 
 def _warn_of_no_verdict(plan: Plan) -> None:
@@ -431,7 +311,7 @@ def _save(results: Results, out: Path, exports: Sequence[Path], *, fitted: Fitte
     files += [out / "profile.json"] if fitted is not None else []
     files += exports
     for file in files:
-        _keep_earlier(file)
+        keep_earlier(file)
     save_results(results, files[0])
     if fitted is not None:
         fitted.save(out / "profile.json")
@@ -449,24 +329,13 @@ def _show(results: Results, out: Path, files: list[Path], *, html: bool) -> None
         if html:
             from ._report import write_report
 
-            _keep_earlier(report)
+            keep_earlier(report)
             write_report(results, report)
             files = [*files, report]
     finally:
         console = Console()
         print_results(results, console)
         console.print(Text(f"written: {', '.join(map(str, files))}"), soft_wrap=True)
-
-
-def _keep_earlier(path: Path) -> None:
-    """Rename an existing file, with the time of its last change in the name."""
-    if path.exists():
-        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        name = f"{path.stem}-{written:%Y%m%d-%H%M%S}"
-        number = 1
-        while (kept := path.with_name(f"{name}{f'-{number}' if number > 1 else ''}{path.suffix}")).exists():
-            number += 1
-        path.replace(kept)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,0 +1,139 @@
+"""Parts of the commands that measure: their sources, their server, and their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from eagerstream.errors import MissingExtraError, UsageError
+
+from ._signals import ended_by_signals
+
+if TYPE_CHECKING:
+    from ._embedded import Simulation
+    from ._matrix import Case
+    from ._programs import Program
+    from ._sources import Source, ToolSet
+
+DEFAULT_SPEED: Final = 10.0
+"""Default speed of the documented profile. A response takes 15 s in the profile, and 1.5 s at this speed."""
+
+SIMULATED_MODEL: Final = "simulated"
+LIVE_MODEL: Final = "claude-sonnet-4-6"
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------
+
+
+def sources_of(
+    prompts: Sequence[str], files: Sequence[Path], recordings: Sequence[str], *, tool_s: float
+) -> list[Source]:
+    """Return the sources of the options: the demo's if there are none.
+
+    Raises:
+        UsageError: A source cannot be used, or the duration of tools is out of range.
+    """
+    from ._sources import of_prompt, of_prompt_file, of_recordings, the_poem
+
+    if not 0 <= tool_s <= 3_600:
+        raise UsageError(f"--tool-seconds must be from 0 to 3600, not {tool_s!r}")
+    found = [of_prompt(prompt) for prompt in prompts]
+    found += [of_prompt_file(path) for path in files]
+    found += [of_recordings(_turns(given), tool_s=tool_s) for given in recordings]
+    return found or [the_poem()]
+
+
+def requested_by(programs: Sequence[Program], *, prompt: str, model: str, timeout_s: float) -> list[ToolSet]:
+    """Return the tools of the first program that sends a request; none if no program does."""
+    from ._programs import first_request
+    from ._sources import requested_tools
+
+    for program in programs:
+        with ended_by_signals():
+            ask = partial(first_request, program, prompt=prompt, model=model, timeout_s=timeout_s)
+            request = anyio.run(ask)
+        if request is not None:
+            return [requested_tools(request)]
+    return []
+
+
+def _turns(given: str) -> list[Path]:
+    """Return the joined files. An existing path that contains a plus or a comma is one file."""
+    if Path(given).exists():
+        return [Path(given)]
+    return [Path(part) for part in given.replace("+", ",").split(",")]
+
+
+def simulation_of(cases: Iterable[Case], profile: str | None, speed: float | None, seed: int) -> Simulation:
+    """Return the settings of the embedded server. The default speed lets a benchmark take less than a minute."""
+    from ._embedded import Simulation
+    from ._goodness import named_profile
+    from ._profiles import DOCUMENTED
+
+    chosen = DOCUMENTED if profile is None else named_profile(_turns(profile))
+    simulation = Simulation(profile=chosen, speed=1.0 if speed is None else speed, seed=seed)
+    if speed is None and chosen is DOCUMENTED and any(map(simulation.times, cases)):
+        return replace(simulation, speed=DEFAULT_SPEED)
+    return simulation
+
+
+# --- checks and files -------------------------------------------------------------------------------------------------
+
+
+def check_packages(*, html: bool) -> None:
+    """Check that the packages of the report are installed.
+
+    Raises:
+        MissingExtraError: They are not.
+    """
+    if html and find_spec("matplotlib") is None:
+        raise MissingExtraError("bench", "matplotlib", package="eagerstream-lab")
+
+
+def check_live(profile: str | None, speed: float | None, *, live: bool) -> None:
+    """Check the options of a measurement on the API.
+
+    Raises:
+        UsageError: There is no key, or an option is for the embedded server.
+    """
+    if live and not os.environ.get("ANTHROPIC_API_KEY"):
+        raise UsageError("--live needs the environment variable ANTHROPIC_API_KEY")
+    if live and (profile is not None or speed is not None):
+        raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
+
+
+def make_folder(out: Path, exports: Sequence[Path]) -> None:
+    """Check that the exports can be written, in the folder of the results or elsewhere, and make that folder.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    for path in exports:
+        folder = path.absolute().parent
+        if folder != out.absolute() and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            raise UsageError(f"{path}: cannot be written")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be made: {error.strerror or error}") from error
+    if not os.access(out, os.W_OK):
+        raise UsageError(f"{out}: cannot be written to")
+
+
+def keep_earlier(path: Path) -> None:
+    """Rename an existing file, with the time of its last change in the name."""
+    if path.exists():
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        name = f"{path.stem}-{written:%Y%m%d-%H%M%S}"
+        number = 1
+        while (kept := path.with_name(f"{name}{f'-{number}' if number > 1 else ''}{path.suffix}")).exists():
+            number += 1
+        path.replace(kept)
