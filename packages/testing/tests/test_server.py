@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -228,7 +229,18 @@ def test_ipv6() -> None:
         assert httpx.get(server.base_url, timeout=20).status_code == 200
 
 
-@rows("options", [{"port": -1}, {"port": 65_536}, {"speed": 0}, {"read_bytes_per_s": 0}])
+def test_a_client_that_is_slow_to_send() -> None:
+    """A connection without a request is cut after `idle_s`, and one that was used as well."""
+    with ReplayServer(_DONE, idle_s=0.1) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
+            assert silent.recv(100) == b""
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as used:
+            used.send(b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            received = [*iter(partial(used.recv, 65_536), b"")]
+            assert b"404" in received[0]
+
+
+@rows("options", [{"port": -1}, {"port": 65_536}, {"speed": 0}, {"read_bytes_per_s": 0}, {"idle_s": 0}])
 def test_bad_options(options: dict[str, Any]) -> None:
     """Values that cannot be are refused before anything starts."""
     with pytest.raises(UsageError):

@@ -9,7 +9,7 @@ from typing import Final, get_args
 from eagerstream import EagerSupport
 from eagerstream._support.checks import check_choice, check_positive
 from eagerstream._support.serving.access import Access, token_for
-from eagerstream._support.serving.asgi_server import ThreadedServer
+from eagerstream._support.serving.asgi_server import IDLE_S, ThreadedServer
 from eagerstream._support.serving.cross_origin import CrossOrigin
 from eagerstream._support.serving.guard import Guard, as_api_error
 from eagerstream.errors import UsageError
@@ -83,12 +83,14 @@ class ReplayServer(ThreadedServer):
         origins: Origins of pages that may use the server, such as `"http://localhost:5173"`. None by default.
         token: Text that clients must send as their key, in the header of any platform's client. Default: a new one if
             `host` is not loopback, otherwise none, and any key is accepted. `environment` has it.
+        idle_s: A connection without a complete request for this many seconds is cut. They count from its last response,
+            if it had one. Under load, a client may need longer to send its request.
         buffer_inputs: Hold the inputs of each tool back, member by member, unless the request wants them as they are
             written: by `eager_input_streaming` on the tool, or by the legacy beta. False plays each response as it is.
 
     Raises:
-        UsageError: `host` is empty, `port` does not exist, `speed` or `read_bytes_per_s` is not a positive number,
-            `eager` is unknown, or a host, an origin or the token is malformed.
+        UsageError: `host` is empty, `port` does not exist, `speed`, `read_bytes_per_s` or `idle_s` is not a positive
+            number, `eager` is unknown, or a host, an origin or the token is malformed.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class ReplayServer(ThreadedServer):
         on_answer: Callable[[ReceivedRequest], object] | None = None,
         threads: MessageThreads | None = None,
         read_bytes_per_s: float = inf,
+        idle_s: float = IDLE_S,
         buffer_inputs: bool = True,
         hosts: Collection[str] = (),
         origins: Collection[str] = (),
@@ -110,6 +113,7 @@ class ReplayServer(ThreadedServer):
     ) -> None:
         check_positive("speed", speed)
         check_positive("read_bytes_per_s", read_bytes_per_s)
+        check_positive("idle_s", idle_s)
         for support in eager.values() if isinstance(eager, Mapping) else (eager,):
             check_choice("eager", support, get_args(EagerSupport))
         scenario = Scenario.of(replies) if isinstance(replies, Recording) else replies
@@ -124,6 +128,7 @@ class ReplayServer(ThreadedServer):
             name="replay server",
             host=host,
             port=port,
+            idle_s=idle_s,
         )
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -37,7 +38,8 @@ _BOUNDED_BACKLOG: Final = 32
 _ACCEPTING_TURNS: Final = 3  # of the event loop, from an accepted socket to its connection
 _GRACE_S: Final = 1  # for the responses of connections that are cut
 _TICK_S: Final = 0.1  # the interval of uvicorn's own clock
-_IDLE_S: Final = 10.0
+IDLE_S: Final = 10.0
+_KEEP_ALIVE_S: Final = 5  # the default of uvicorn
 
 
 class _Server(Protocol):
@@ -77,7 +79,7 @@ class ThreadedServer:
         host: str,
         port: int,
         max_connections: int | None = None,
-        idle_s: float = _IDLE_S,
+        idle_s: float = IDLE_S,
         date_header: bool = True,
     ) -> None:
         if not host:
@@ -330,6 +332,7 @@ def _make_server(
         log_config=None,  # logging is the caller's
         access_log=False,
         proxy_headers=False,
+        timeout_keep_alive=max(_KEEP_ALIVE_S, ceil(idle_s)),  # else uvicorn would cut a patient server's connections
         server_header=False,
         date_header=date_header,
         # This many are accepted in one step, before the first of them can be cut.
