@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from eagerstream_lab._load_results import load_schema
 from eagerstream_lab._results import results_schema
 from eagerstream_progress import record_schema
 from tests.source_tree import ROOT
@@ -13,6 +14,7 @@ from tests.source_tree import ROOT
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "packages/progress/src/eagerstream_progress/record.schema.json": record_schema,
     "packages/lab/src/eagerstream_lab/results.schema.json": results_schema,
+    "packages/lab/src/eagerstream_lab/load.schema.json": load_schema,
 }
 """Functions that return the schemas, by path in the repository."""
 

@@ -229,9 +229,9 @@ def test_the_server_starts_without_interrupts() -> None:
     code = """
 import signal
 from multiprocessing import resource_tracker
-from eagerstream_lab._embedded import _interrupts_wait
+from eagerstream_lab._embedded import interrupts_blocked
 
-with _interrupts_wait():
+with interrupts_blocked():
     resource_tracker.getfd()  # as the start of a process does
     assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 """

@@ -89,10 +89,10 @@ def picture(driver: webdriver.Chrome, name: str, *, top: float = 0, height: floa
     clip = {"x": 0, "y": top, "width": width, "height": height or min(whole, 12_000), "scale": 1}
     taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
     assert len(taken["data"]) > 20_000
-    keep(name, taken["data"], readme=name == "bench-report.png")
+    keep(name, taken["data"], readme=name in ("bench-report.png", "load-report.png"))
 
 
-_OVERFLOWING = """
+OVERFLOWING = """
     const [width] = arguments;  // not that of the window, which a telephone widens for a page that is too wide
     const wide = document.documentElement.scrollWidth > width ? ["the page"] : [];
     for (const box of document.querySelectorAll("svg, h1, h2, h3, p, li, dt, dd, figure")) {
@@ -102,7 +102,7 @@ _OVERFLOWING = """
     }
     return wide;"""
 
-_TEXTS_OUTSIDE = """
+TEXTS_OUTSIDE = """
     const outside = [];
     for (const svg of document.querySelectorAll("svg")) {
       if (!svg.checkVisibility()) continue;
@@ -126,15 +126,15 @@ def test_charts_are_seen(driver: webdriver.Chrome, open_page: Open, poem: Path, 
     sizes = driver.execute_script(script)
     assert len(sizes) == len(METRICS) + 1 + 1 + 2, "the runs in the middle are open"
     assert all(wide > 250 and high > 60 for wide, high in sizes)
-    assert driver.execute_script(_OVERFLOWING, width) == []
-    assert driver.execute_script(_TEXTS_OUTSIDE) == []
+    assert driver.execute_script(OVERFLOWING, width) == []
+    assert driver.execute_script(TEXTS_OUTSIDE) == []
     ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, re.findall(r"\d+", ground)[:3])) < 40) == (scheme == "dark")
     picture(driver, f"bench-report-{width}-{scheme}.png")
     driver.execute_script("for (const part of document.querySelectorAll('details')) part.open = true")
     assert len(driver.execute_script(script)) == len(METRICS) + 1 + 1 + 20
-    assert driver.execute_script(_TEXTS_OUTSIDE) == []
-    assert driver.execute_script(_OVERFLOWING, width) == []
+    assert driver.execute_script(TEXTS_OUTSIDE) == []
+    assert driver.execute_script(OVERFLOWING, width) == []
 
 
 @pytest.mark.nightly
@@ -175,7 +175,7 @@ def test_hostile_texts_stay_texts(driver: webdriver.Chrome, open_page: Open, hos
     open_page(hostile, width=width)
     assert driver.title != "pwned"
     assert driver.execute_script("return document.querySelectorAll('script, img, a').length") == 0
-    assert driver.execute_script(_OVERFLOWING, width) == []
+    assert driver.execute_script(OVERFLOWING, width) == []
     picture(driver, f"bench-report-hostile-{width}.png")
 
 
@@ -197,7 +197,7 @@ def test_it_can_be_printed(driver: webdriver.Chrome, open_page: Open, poem: Path
             driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
             script = "return [...document.querySelectorAll('svg')].map((one) => one.getBoundingClientRect().height)"
             assert max(driver.execute_script(script)) < height - 60, "with its title, or what stands beneath it"
-            assert driver.execute_script(_OVERFLOWING, width) == []
+            assert driver.execute_script(OVERFLOWING, width) == []
             script = "return getComputedStyle(document.body).backgroundColor"
             assert driver.execute_script(script) == "rgb(255, 255, 255)"
         finally:

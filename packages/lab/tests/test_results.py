@@ -24,7 +24,7 @@ from eagerstream_lab._matrix import Matrix
 from eagerstream_lab._metrics import METRICS
 from eagerstream_lab._plan import verdict
 from eagerstream_lab._results import Estimate, Judged, Results, load_results, save_json, save_results
-from eagerstream_lab._terminal import _text, _verdict, print_results
+from eagerstream_lab._terminal import _verdict, as_text, print_results
 from eagerstream_lab._wording import ended_text, metric_name
 
 EAGER, BUFFERED = (f"poem/poem/{way}/simulated/anthropic" for way in ("eager", "buffered"))
@@ -199,7 +199,7 @@ def test_verdicts_in_words(difference: tuple[float, float, float], metric: str, 
     median, low, high = difference
     estimate: Estimate = {"n": 6, "median": median, "low": low, "high": high, "confidence": 0.95}
     judged: Judged = {"metric": metric, "difference": estimate, "margin": 0.0, "verdict": verdict(estimate)}
-    assert _text(_verdict(judged, "eager")).plain == told
+    assert as_text(_verdict(judged, "eager")).plain == told
 
 
 @rows("number", ["1e308", "-1e308"])

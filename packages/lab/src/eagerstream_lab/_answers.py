@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from random import Random
+from typing import Any, ClassVar
 
 from eagerstream._support.bodies import body_events, model_text
 from eagerstream._support.terms import assistant_messages
@@ -24,6 +25,7 @@ class ScriptAnswers:
     """Responses to one of our own cases, turn by turn."""
 
     turns: tuple[Recording, ...]
+    all_fitted: ClassVar = True
 
     def answer(self, request: Mapping[str, Any], *, eager: bool) -> Recording:  # noqa: ARG002 - the case decides
         """Return the response to a request."""
@@ -96,6 +98,28 @@ class ProgramAnswers:
                     raw[index] = raw.get(index, "") + model_text(event)
             found += [(name, _value(raw[index])) for index, name in names.items()]
         return found
+
+
+@dataclass(frozen=True)
+class VariedAnswers:
+    """Responses to many runs at once: each request gets those of a variant that is drawn for it.
+
+    The variants differ only in their times.
+    """
+
+    variants: Sequence[ScriptAnswers | ProgramAnswers]
+    random: Random
+
+    def answer(self, request: Mapping[str, Any], *, eager: bool) -> Recording:
+        """Return the response to a request."""
+        return self.random.choice(self.variants).answer(request, eager=eager)
+
+    @property
+    def all_fitted(self) -> bool:
+        """True if the script fitted the requests so far; see `ProgramAnswers`."""
+        return any(variant.all_fitted for variant in self.variants) and not any(
+            isinstance(variant, ProgramAnswers) and variant.misfits for variant in self.variants
+        )
 
 
 def _value(raw: str) -> Any:

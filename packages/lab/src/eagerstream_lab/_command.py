@@ -1,4 +1,4 @@
-"""`eagerstream bench`, with `compare`, `show` and `fit`; needs the extra `bench`."""
+"""`eagerstream bench`, with `compare`, `fit`, `load` and `show`; needs the extra `bench`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from . import _options as options
 from ._compare import compare_results
 from ._fit_command import fit_recordings
 from ._kinds import EAGER_PRIMARY, MAX_RUNS, MEANINGS, MIN_RUNS, PRIMARY, Streaming, TransportName
+from ._load_command import load
 from ._saved_runs import show_runs
 from ._setup import (
     LIVE_MODEL,
@@ -223,9 +224,10 @@ def bench(
         raise EagerStreamError("every run failed")
 
 
+app.command("load")(load)
 app.command("compare")(compare_results)
-app.command("show")(show_runs)
 app.command("fit")(fit_recordings)
+app.command("show")(show_runs)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -9,24 +9,28 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from math import isinf
 from multiprocessing.connection import Connection
-from typing import Any, Final, TypeAlias
+from random import Random
+from typing import Any, Final, TypeAlias, cast
 
 from eagerstream._support.checks import check_positive
 from eagerstream.errors import EagerStreamError, UsageError
 from eagerstream.recordings import Recording
 from eagerstream_testing import ReplayServer, Scenario, at_speed, buffered
 
-from ._answers import ProgramAnswers, ScriptAnswers
+from ._answers import ProgramAnswers, ScriptAnswers, VariedAnswers
 from ._kinds import Streaming
+from ._load_watch import BusyData, LoopWatch, allow_files
 from ._matrix import Case
 from ._profiles import Profile
-from ._wire import Seen, WireProxy, eager_form
+from ._wire import MAX_REQUESTS, Seen, WireProxy, eager_form
 
 _START_S: Final = 60.0
 """Maximum time to start."""
 _ANSWER_S: Final = 60.0
 """Maximum time to get ready for other responses. Recordings of hundreds of megabytes take seconds."""
 _END_S: Final = 5.0
+_IDLE_S: Final = 3_600.0
+"""Time for a client to send its request. With a thousand runs, its event loop may be late by many seconds."""
 _SLOWEST: Final = 0.001
 _FASTEST: Final = 1e6
 
@@ -86,6 +90,11 @@ class Simulation:
             return self.profile.play(turn, eager=streaming == "eager", seed=seed)
         return turn if streaming == "eager" else buffered(turn)
 
+    def varied(self, case: Case, variants: int) -> VariedAnswers:
+        """Return responses for many runs at once, with this many variants of their times."""
+        answers = [self.answers(case, number) for number in range(variants)]
+        return VariedAnswers(answers, Random(f"{self.seed} {case.id}"))
+
     def times(self, case: Case) -> bool:
         """Return True if the profile gives times to at least one response of this case."""
         recordings = case.source.recordings
@@ -93,6 +102,9 @@ class Simulation:
 
 
 Answers: TypeAlias = ScriptAnswers | ProgramAnswers
+
+_BUSY: Final = "busy"
+"""Question for the load of the process."""
 
 
 class EmbeddedServer:
@@ -113,7 +125,7 @@ class EmbeddedServer:
             raise started
         self.base_url, self.variables = started
 
-    def play(self, answers: Answers) -> None:
+    def play(self, answers: Answers | VariedAnswers) -> None:
         """Answer with these responses from now on.
 
         Raises:
@@ -131,7 +143,15 @@ class EmbeddedServer:
         assert isinstance(seen, Seen | None)
         return seen
 
-    def _ask(self, what: Answers | None) -> object:
+    def busy(self) -> BusyData:
+        """Return the load of the process since the last call.
+
+        Raises:
+            ServerLost: As for `play`.
+        """
+        return cast("BusyData", self._ask(_BUSY))
+
+    def _ask(self, what: Answers | VariedAnswers | str | None) -> object:
         try:
             self._connection.send(what)
         except OSError as error:
@@ -148,21 +168,27 @@ class EmbeddedServer:
 
 
 @contextmanager
-def embedded_server(*, proxied: bool = False, upstream: str | None = None) -> Iterator[EmbeddedServer]:
+def embedded_server(
+    *, proxied: bool = False, upstream: str | None = None, max_requests: int = MAX_REQUESTS, max_connections: int = 0
+) -> Iterator[EmbeddedServer]:
     """Start a server. It ignores Ctrl-C, and ends with the block or with this process.
 
     Args:
         proxied: Put a proxy between the clients and the server, which notes what passes.
         upstream: URL of another server behind the proxy, instead of the replay server.
+        max_requests: Maximum number of requests that the proxy notes between two calls of `collect`.
+        max_connections: Number of connections that must be possible. 0 needs no more than the system allows by itself.
 
     Raises:
         ServerLost: The server did not start.
-        UsageError: The upstream's URL is malformed.
+        UsageError: The upstream's URL is malformed, or so many connections are not possible.
     """
     context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, proxied, upstream), daemon=True)
-    with _interrupts_wait():
+    process = context.Process(
+        target=_serve, args=(theirs, proxied, upstream, max_requests, max_connections), daemon=True
+    )
+    with interrupts_blocked():
         process.start()
     theirs.close()
     try:
@@ -177,7 +203,7 @@ def embedded_server(*, proxied: bool = False, upstream: str | None = None) -> It
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Delay Ctrl-C until after the block. A process started in the block never gets it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -194,10 +220,17 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, proxied: bool, upstream: str | None) -> None:  # noqa: FBT001 - positional: a process
+def _serve(
+    connection: Connection,
+    proxied: bool,  # noqa: FBT001 - positional: a process
+    upstream: str | None,
+    max_requests: int,
+    max_connections: int,
+) -> None:
     """Run the server in the other process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: ignore it here
-    answers: Answers | None = None
+    answers: Answers | VariedAnswers | None = None
+    watch = LoopWatch()  # of the event loop that serves the first request
 
     def answer(request: Mapping[str, Any]) -> Recording:
         assert answers is not None  # no client knows the address before the first `play`
@@ -207,15 +240,18 @@ def _serve(connection: Connection, proxied: bool, upstream: str | None) -> None:
         return answers.answer(request, eager=eager_form(request, betas) is not None)
 
     # The simulation has given each response the times of its case.
-    server = ReplayServer(Scenario.of(answer), buffer_inputs=False)
+    server = ReplayServer(Scenario.of(answer), buffer_inputs=False, idle_s=_IDLE_S, on_answer=lambda _: watch.start())
     try:
         with ExitStack() as stack:
             try:
+                allow_files(max_connections)
                 proxy = None
                 variables = {} if upstream else stack.enter_context(server).environment()
                 if proxied:
                     own_url = upstream or server.base_url
-                    proxy = stack.enter_context(WireProxy(own_url))
+                    proxy = stack.enter_context(
+                        WireProxy(own_url, max_requests=max_requests, idle_s=_IDLE_S, on_request=watch.start)
+                    )
                     pointed = {name: value.replace(own_url, proxy.base_url) for name, value in variables.items()}
                     variables = pointed or {"ANTHROPIC_BASE_URL": proxy.base_url}
             except EagerStreamError as error:
@@ -225,10 +261,12 @@ def _serve(connection: Connection, proxied: bool, upstream: str | None) -> None:
             while True:
                 asked = connection.recv()
                 if asked is None:
-                    scripted = not isinstance(answers, ProgramAnswers) or answers.all_fitted
+                    scripted = answers is None or answers.all_fitted
                     connection.send(proxy.log.collect(scripted=scripted) if proxy else None)
-                    continue
-                answers = asked
-                connection.send(None)
+                elif asked == _BUSY:
+                    connection.send(watch.take())
+                else:
+                    answers = asked
+                    connection.send(None)
     except (EOFError, OSError):
         pass  # the measuring side has left

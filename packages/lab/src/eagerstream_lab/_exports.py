@@ -112,7 +112,7 @@ def openmetrics_text(results: Results) -> str:
     settings = results["settings"]
     facts = {"simulated": str(results["simulated"]).lower(), "seed": str(settings["seed"])}
     facts |= {"confidence": f"{settings['confidence']:g}", "profile": settings["profile"] or ""}
-    lines = [f"# TYPE {_PREFIX} info", f"# HELP {_PREFIX} The benchmark.", f"{_PREFIX}_info{_labels(facts)} 1"]
+    lines = [f"# TYPE {_PREFIX} info", f"# HELP {_PREFIX} The benchmark.", f"{_PREFIX}_info{labels_text(facts)} 1"]
     created = f"{_PREFIX}_created_timestamp_seconds"
     lines += [f"# TYPE {created} gauge", f"# UNIT {created} seconds", f"# HELP {created} Time of the benchmark."]
     lines.append(f"{created} {datetime.fromisoformat(results['created_at']).timestamp():.0f}")
@@ -133,14 +133,14 @@ def openmetrics_text(results: Results) -> str:
             if found:
                 lines += _family(kind, metric, f"{words}{metric.meaning}.", found)
     counts = [
-        f"{_PREFIX}_values{_labels({'case': case['id'], 'figure': name})} {data['n']}"
+        f"{_PREFIX}_values{labels_text({'case': case['id'], 'figure': name})} {data['n']}"
         for case in results["cases"]
         for name, data in case["metrics"].items()
     ]
     if counts:
         lines += [f"# TYPE {_PREFIX}_values gauge", f"# HELP {_PREFIX}_values Number of runs with the figure.", *counts]
     states = [
-        f"{_PREFIX}_verdict{_labels({**parts, f'{_PREFIX}_verdict': verdict})} {int(verdict == one['verdict'])}"
+        f"{_PREFIX}_verdict{labels_text({**parts, f'{_PREFIX}_verdict': verdict})} {int(verdict == one['verdict'])}"
         for one in results["comparisons"]
         if one["verdict"] is not None
         for parts in ({"base": one["base"], "other": one["other"], "figure": one["metric"]},)
@@ -163,10 +163,10 @@ def _family(kind: str, metric: Metric, words: str, found: list[tuple[dict[str, s
         bounds = {"median": estimate["median"], "low": estimate["low"], "high": estimate["high"]}
         for bound, value in bounds.items():
             if bound == "median" or has_interval(estimate):
-                yield f"{family}{_labels({**labels, 'bound': bound})} {value!r}"
+                yield f"{family}{labels_text({**labels, 'bound': bound})} {value!r}"
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def labels_text(labels: Mapping[str, str]) -> str:
     escaped = (
         (name, value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")) for name, value in labels.items()
     )

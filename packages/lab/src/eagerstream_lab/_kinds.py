@@ -62,3 +62,16 @@ class TransportName(StrEnum):
     """An `HTTPTransport` on httpx."""
     HTTPX2 = "httpx2"
     """An `HTTPTransport` on httpx2."""
+
+
+class Arrivals(StrEnum):
+    """Pattern of the starts in an open loop."""
+
+    POISSON = "poisson"
+    """Random and independent, as those of many users: the gaps have an exponential distribution."""
+    CONSTANT = "constant"
+    """At equal distances."""
+
+
+MAX_CONCURRENCY: Final = 10_000
+"""Maximum number of concurrent runs of a load test."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,9 @@ from ._wire import Seen, wire_latency
 
 API_URL: Final = "https://api.anthropic.com"
 _ANY_KEY: Final = "simulated"
+_KEEPALIVE_S: Final = 2.0
+"""Time for which a load test keeps an unused connection. Many servers close theirs after 5 s: under load, a client may
+choose a connection, and send its request only seconds later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +102,11 @@ async def measure(
         server: EmbeddedServer | None = None
         if matrix.has_programs or not is_live:
             server = stack.enter_context(embedded_server(proxied=matrix.has_programs, upstream=upstream))
-        connections: dict[TransportName, _Connection] = {}
+        connections: dict[TransportName, Connected] = {}
         for case in matrix.cases:
             if case.transport not in connections:
-                connected = _connected(case.transport, server.base_url if server else None, is_live=is_live)
-                connections[case.transport] = await stack.enter_async_context(connected)
+                opened = connected(case.transport, server.base_url if server else None, is_live=is_live)
+                connections[case.transport] = await stack.enter_async_context(opened)
         for step in matrix.schedule():
             tell(await _Attempt(step, connections[step.case.transport], server, conditions).measured())
             is_end_of_round = step.repetition >= 0 and (step.order + 1) % len(matrix.cases) == 0
@@ -114,7 +118,7 @@ class _Attempt:
     """One run to measure."""
 
     def __init__(
-        self, step: Step, connection: _Connection, server: EmbeddedServer | None, conditions: Conditions
+        self, step: Step, connection: Connected, server: EmbeddedServer | None, conditions: Conditions
     ) -> None:
         self._step = step
         self._case = step.case
@@ -214,12 +218,20 @@ class _Attempt:
 
 
 @dataclass(frozen=True)
-class _Connection:
-    """Client, with its HTTP client."""
+class Connected:
+    """Client, with its HTTP client.
+
+    Attributes:
+        client: Client of the API.
+        http_client: Its HTTP client.
+        base_url: Its address.
+        at: Function that returns another client with the same connections, at another address.
+    """
 
     client: Any
     http_client: Any
     base_url: str
+    at: Callable[[str], Any]
 
     async def warm(self) -> None:
         """Open a connection: a connection that is unused for some seconds is closed.
@@ -230,8 +242,13 @@ class _Connection:
 
 
 @asynccontextmanager
-async def _connected(transport: TransportName, server_url: str | None, *, is_live: bool) -> AsyncIterator[_Connection]:
+async def connected(
+    transport: TransportName, server_url: str | None, *, is_live: bool, is_loaded: bool = False
+) -> AsyncIterator[Connected]:
     """Open a client.
+
+    For a load test, it opens as many connections as there are requests at once, and has no time limit for connecting:
+    each run has its own.
 
     Raises:
         MissingExtraError: The transport is not installed.
@@ -242,19 +259,28 @@ async def _connected(transport: TransportName, server_url: str | None, *, is_liv
     key = os.environ.get("ANTHROPIC_API_KEY") if is_live else _ANY_KEY
     # The environment's proxies are for other machines, not for this one.
     options: dict[str, Any] = {"trust_env": server_url is None}
+    # The package has a class of its own, derived from that of httpx or httpx2.
+    sdk_library = anthropic.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
+    name = sdk_library if transport is TransportName.ANTHROPIC else transport.value
+    try:
+        library: Any = import_module(name)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("bench", name, package="eagerstream-lab") from error
+    if is_loaded:
+        most = {"max_connections": None, "max_keepalive_connections": None}
+        options["limits"] = library.Limits(**most, keepalive_expiry=_KEEPALIVE_S)
+        options["timeout"] = None
+        options["verify"] = not url.startswith("http:")  # loading certificates takes 50 ms, for each client
     if transport is TransportName.ANTHROPIC:
         async with (
             anthropic.DefaultAsyncHttpxClient(**options) as http_client,
             anthropic.AsyncAnthropic(base_url=url, api_key=key, http_client=http_client, max_retries=0) as client,
         ):
-            yield _Connection(client, http_client, url)
+            yield Connected(client, http_client, url, lambda url: client.with_options(base_url=url))
         return
-    try:
-        library: Any = import_module(transport)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("bench", transport, package="eagerstream-lab") from error
     async with library.AsyncClient(**options) as http_client:
-        yield _Connection(HTTPTransport(base_url=url, api_key=key, http_client=http_client), http_client, url)
+        transport_at = partial(HTTPTransport, api_key=key, http_client=http_client)
+        yield Connected(transport_at(base_url=url), http_client, url, lambda url: transport_at(base_url=url))
 
 
 def _told(error: BaseException, timeout_s: float) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PROMPT_VARIABLE: Final = "EAGERSTREAM_BENCH_PROMPT"
 MODEL_VARIABLE: Final = "EAGERSTREAM_BENCH_MODEL"
 
+_CONCURRENCY: Final = "{concurrency}"
+
 _TAIL_BYTES: Final = 4_096
 """Bytes of a program's standard error to keep."""
 _TAIL_CHARS: Final = 500
@@ -49,15 +51,22 @@ class Program:
 
     Attributes:
         name: Name in tables. The arguments are not in it, because they may be secret.
-        command: The command. `{prompt}` and `{model}` in an argument stand for the case's own.
+        command: The command. `{prompt}` and `{model}` in an argument stand for the case's own. `{concurrency}` stands
+            for the number of runs at once, under load: one process runs them all by itself then.
     """
 
     name: str
     command: tuple[str, ...] = field(repr=False)
 
-    def arguments(self, *, prompt: str, model: str) -> list[str]:
-        """Return the command of one run."""
-        return [part.replace("{model}", model).replace("{prompt}", prompt) for part in self.command]
+    @property
+    def runs_many(self) -> bool:
+        """True if one process runs several at once."""
+        return any(_CONCURRENCY in part for part in self.command)
+
+    def arguments(self, *, prompt: str, model: str, concurrency: int = 1) -> list[str]:
+        """Return the command of one run, or of several at once."""
+        parts = [part.replace(_CONCURRENCY, f"{concurrency}") for part in self.command]
+        return [part.replace("{model}", model).replace("{prompt}", prompt) for part in parts]
 
 
 def of_commands(commands: Sequence[str], names: Sequence[str] = ()) -> list[Program]:
@@ -118,7 +127,9 @@ async def first_request(program: Program, *, prompt: str, model: str, timeout_s:
     return next((body for body in asked if body and body.get("tools")), next(iter(asked), None))
 
 
-async def run_program(program: Program, *, prompt: str, model: str, variables: Mapping[str, str]) -> None:
+async def run_program(
+    program: Program, *, prompt: str, model: str, variables: Mapping[str, str], concurrency: int = 1
+) -> None:
     """Run a program to its end. Its output is dropped.
 
     Cancelling this ends the program and all processes of its group: SIGTERM, then SIGKILL a second later. Processes
@@ -131,7 +142,7 @@ async def run_program(program: Program, *, prompt: str, model: str, variables: M
     environment = {**os.environ, **variables, PROMPT_VARIABLE: prompt, MODEL_VARIABLE: model}
     try:
         process = await anyio.open_process(
-            program.arguments(prompt=prompt, model=model),
+            program.arguments(prompt=prompt, model=model, concurrency=concurrency),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

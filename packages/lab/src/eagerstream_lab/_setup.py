@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +15,7 @@ import anyio
 
 from eagerstream.errors import MissingExtraError, UsageError
 
+from ._kinds import Streaming, TransportName
 from ._signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -31,6 +32,62 @@ LIVE_MODEL: Final = "claude-sonnet-4-6"
 
 
 # --- cases ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """The options that decide which cases of our own are measured, as they were given.
+
+    Another process gets these, because functions of tools cannot be sent to it.
+
+    Attributes:
+        prompts, prompt_files, recordings: The sources. Without any, it is the demo's.
+        tools: Names of tool sets. Without any, each source uses its own.
+        streamings, models, transports: Values of these axes.
+        tool_s: Duration of tools without a function, in seconds.
+        live: True if the cases run on the API.
+    """
+
+    prompts: tuple[str, ...] = field(default=(), repr=False)
+    prompt_files: tuple[Path, ...] = ()
+    recordings: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    streamings: tuple[Streaming, ...]
+    models: tuple[str, ...]
+    transports: tuple[TransportName, ...]
+    tool_s: float = 0.0
+    live: bool
+
+    def sources(self) -> list[Source]:
+        """Return the sources; see `sources_of`."""
+        return sources_of(self.prompts, self.prompt_files, self.recordings, tool_s=self.tool_s)
+
+    def cases(
+        self,
+        sources: Sequence[Source] | None = None,
+        tools: Sequence[ToolSet] = (),
+        programs: Sequence[Program] = (),
+        *,
+        programs_only: bool = False,
+    ) -> tuple[Case, ...]:
+        """Return every combination; see `cross`. `sources` and `tools` replace those of the options.
+
+        Raises:
+            UsageError: As for `cross`, `sources_of` and `named_tools`.
+        """
+        from ._matrix import cross
+        from ._sources import named_tools
+
+        return cross(
+            sources=self.sources() if sources is None else sources,
+            tools=tools or [named_tools(name, tool_s=self.tool_s) for name in self.tools],
+            streamings=self.streamings,
+            models=self.models,
+            transports=self.transports,
+            live=self.live,
+            programs=programs,
+            programs_only=programs_only,
+        )
 
 
 def sources_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from eagerstream._support.markup import Child, Markup, element, joined, plain
@@ -44,13 +44,13 @@ MAX_COMPARISONS: Final = 400
 """Maximum number of verdicts to show."""
 
 
-_SIMULATED: Final = (
+SIMULATED: Final = (
     " Every time in this report comes from the embedded server, which plays a profile on this machine."
     " The times show how the reading program behaves, and nothing about the speed of the API."
 )
 
 
-def section(results: Results, title: str, *content: Child, how: str | None = None) -> Markup:
+def section(results: Mapping[str, object], title: str, *content: Child, how: str | None = None) -> Markup:
     """Return a section of the page. If the figures are simulated, its title says so. `how` explains how to read it."""
     if results["simulated"]:
         title += " (simulated)"
@@ -107,7 +107,7 @@ def head(results: Results) -> Markup:
     return element(
         "header",
         element("h1", "Latency of streamed tool inputs"),
-        element("p", element("strong", "Simulated."), _SIMULATED, class_="band") if results["simulated"] else None,
+        element("p", element("strong", "Simulated."), SIMULATED, class_="band") if results["simulated"] else None,
         element("dl", *written, class_="facts"),
         element("p", element("strong", "Warnings."), f" {warnings}.", class_="band") if warnings else None,
     )

@@ -44,10 +44,10 @@ from ._wording import (
     verdict_words,
 )
 
-_LEFT: Final = ("figure", "date", "commit", "")
+_LEFT: Final = ("figure", "level", "date", "commit", "")
 _PLAIN: Final = {ord("\u00a0"): " ", ord("\u2212"): "-"}
 _LIMIT_STYLES: Final = {"exceeded": "bold red", "kept": "green", "undecided": "yellow", "unknown": "bold red"}
-_SIMULATED: Final = "simulated: every time comes from the embedded server, and says nothing about the API"
+SIMULATED: Final = "simulated: every time comes from the embedded server, and says nothing about the API"
 
 
 def print_results(results: Results, console: Console) -> None:
@@ -55,13 +55,13 @@ def print_results(results: Results, console: Console) -> None:
     settings, cases = results["settings"], results["cases"]
     simulated = played = ""
     if results["simulated"]:
-        _say(console, _SIMULATED, "bold")
+        say(console, SIMULATED, "bold")
         simulated = "; simulated"
         played = f"; profile {settings['profile']}, {settings['speed']:g} times as fast"
     rounds = rounds_words(results)
-    _say(console, f"{rounds}, {settings['warmup']} to warm up, interleaved, seed {settings['seed']}{played}")
+    say(console, f"{rounds}, {settings['warmup']} to warm up, interleaved, seed {settings['seed']}{played}")
     if settings.get("measured_at") == "proxy":
-        _say(console, AT_PROXY)
+        say(console, AT_PROXY)
     names = Names(results)
     by_id = {case["id"]: case for case in cases}
     compared = by_pair(results["comparisons"])
@@ -75,19 +75,21 @@ def print_results(results: Results, console: Console) -> None:
     alone = [case for case in cases if not any(case["id"] in pair for pair in compared)]
     for case in alone:
         if case["metrics"]:
-            table = _table(f"{names[case['id']]}{simulated}", "figure", "median", "interval", "n")
+            table = new_table(f"{names[case['id']]}{simulated}", "figure", "median", "interval", "n")
             for metric, data in case["metrics"].items():
                 interval = interval_words(metric, data) if data["n"] > 1 else "-"
-                table.add_row(*map(_text, (metric_name(metric), median_words(metric, data), interval, f"{data['n']}")))
+                table.add_row(
+                    *map(as_text, (metric_name(metric), median_words(metric, data), interval, f"{data['n']}"))
+                )
             console.print(table)
     for case in cases:
         for text in (ended_text(case), program_notes(case, simulated=results["simulated"])):
             if text:
-                _say(console, f"{case['label'] or case['id']}: {text}", "yellow")
+                say(console, f"{case['label'] or case['id']}: {text}", "yellow")
     for note in notes_on(results["comparisons"], settings["confidence"]):
-        _say(console, note)
+        say(console, note)
     for warning in results["warnings"]:
-        _say(console, f"warning: {warning}", "yellow")
+        say(console, f"warning: {warning}", "yellow")
 
 
 def print_comparison(compared: Compared, console: Console) -> None:
@@ -97,33 +99,31 @@ def print_comparison(compared: Compared, console: Console) -> None:
     if len(files) > 1:
         for side, file in (("a", files[0]), ("b", files[-1])):
             commit = f", commit {commit_words(file['commit'], dirty=file['dirty'])}" if file["commit"] else ""
-            _say(console, f"{side}: {file['name']}, {moment(file['created_at'])}{commit}")
+            say(console, f"{side}: {file['name']}, {moment(file['created_at'])}{commit}")
     for warning in compared["warnings"]:
-        _say(console, f"warning: {warning}", "yellow")
+        say(console, f"warning: {warning}", "yellow")
     for case in compared["cases"]:
         if case["metrics"]:
             medians = {one["metric"]: (one["a"], one["b"]) for one in case["metrics"]}
             title = case["label"] if case["base"] else f"{case['label']}, b compared with a"
             _print_judged(console, f"{title}{simulated}", "b", case["metrics"], medians)
         else:
-            _say(console, f"{case['label']}: no figure that both have", "yellow")
+            say(console, f"{case['label']}: no figure that both have", "yellow")
         for metric, rows in trends(compared, case):
-            table = _table(f"{case['label']}: {metric}{simulated}", *TREND_COLUMNS)
+            table = new_table(f"{case['label']}: {metric}{simulated}", *TREND_COLUMNS)
             for row in rows:
-                table.add_row(*map(_text, row))
+                table.add_row(*map(as_text, row))
             console.print(table, "")
     for side, ids in (("a", compared["only_a"]), ("b", compared["only_b"])):
         for id in ids:
-            _say(console, f"{f'only in {side}' if len(files) > 1 else 'compared with no other case'}: {id}", "dim")
+            say(console, f"{f'only in {side}' if len(files) > 1 else 'compared with no other case'}: {id}", "dim")
     for note in notes_on([one for case in compared["cases"] for one in case["metrics"]], compared["confidence"]):
-        _say(console, note)
+        say(console, note)
     if len(files) > 1:
-        _say(console, NOT_IN_TURN)
+        say(console, NOT_IN_TURN)
     for limit in compared["limits"]:
         style = _LIMIT_STYLES[limit["state"]]
-        _say(
-            console, f"{limit['limit']}: {LIMIT_STATES[limit['state']]}: {limit['label']}: {limit_words(limit)}", style
-        )
+        say(console, f"{limit['limit']}: {LIMIT_STATES[limit['state']]}: {limit['label']}: {limit_words(limit)}", style)
 
 
 def _print_judged(
@@ -134,16 +134,16 @@ def _print_judged(
     medians: Mapping[str, tuple[Estimate, Estimate]],
 ) -> None:
     """Print a line for each figure, primary ones first, and then their verdicts."""
-    table = _table(title, "figure", "a", "b", "difference", "interval", "")
+    table = new_table(title, "figure", "a", "b", "difference", "interval", "")
     for one in primary_first(judged):
         style = "" if one["verdict"] is None else "bold"
-        table.add_row(*(_text(cell, style) for cell in cells(one, *medians[one["metric"]])))
+        table.add_row(*(as_text(cell, style) for cell in cells(one, *medians[one["metric"]])))
     console.print(table)
     for one in judged:
         if one["verdict"] not in (None, "undecided"):
-            _say(console, f"{metric_name(one['metric'])}: {_verdict(one, name)}", "bold")
+            say(console, f"{metric_name(one['metric'])}: {_verdict(one, name)}", "bold")
     for figures, reason in undecided(judged):
-        _say(console, f"{figures}: no verdict; {reason}")
+        say(console, f"{figures}: no verdict; {reason}")
     console.print()
 
 
@@ -156,19 +156,19 @@ def _verdict(judged: Judged, name: str) -> str:
     return f"{name} {verb} {verdict_words(judged)} {verdict_interval(judged)}"
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=_text(title), box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
+def new_table(title: str, *columns: str) -> Table:
+    table = Table(title=as_text(title), box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
     for name in columns:
         # A narrow terminal must not cut off figures.
         table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
     return table
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(_text(text, style))
+def say(console: Console, text: str, style: str = "") -> None:
+    console.print(as_text(text, style))
 
 
-def _text(text: str, style: str = "") -> Text:
+def as_text(text: str, style: str = "") -> Text:
     """Return literal text without rich's markup, in characters that every terminal has."""
     return Text(visible(text).translate(_PLAIN), style=style)
 
@@ -176,7 +176,7 @@ def _text(text: str, style: str = "") -> Text:
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-class _Console(Console):
+class StderrConsole(Console):
     """Console on standard error. A closed pipe raises an exception. Rich would end the program."""
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ class _Console(Console):
 @contextmanager
 def progress_of(matrix: Matrix) -> Iterator[Callable[[Measured], None]]:
     """Yield a function to call with each measured run. It shows the progress, and ignores a closed standard error."""
-    console = _Console()
+    console = StderrConsole()
     if not console.is_terminal:
         yield _if_anybody_reads(_lines(matrix.steps, console))
         return

@@ -6,14 +6,22 @@ The same code computes the figures of our own runs and of other programs. Both t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
 from eagerstream import MessageAssembler, SSEDecoder, WireEvent, decode_event
-from eagerstream._support.serving.asgi_server import ASGIApplication, ASGIMessage, Receive, Send, ThreadedServer
+from eagerstream._support.serving.asgi_server import (
+    IDLE_S,
+    ASGIApplication,
+    ASGIMessage,
+    Receive,
+    Send,
+    ThreadedServer,
+)
 from eagerstream._support.terms import EAGER_FIELD, LEGACY_BETA, media_type
 from eagerstream._support.unpacking import Unpacker, UnpackingError
 from eagerstream.calls import RunStatus
@@ -27,7 +35,7 @@ EagerForm = Literal["field", "header"]
 
 _MAX_REPLY_BYTES: Final = 64 * 2**20
 _MAX_HELD_BYTES: Final = 256 * 2**20
-_MAX_REQUESTS: Final = 1_000
+MAX_REQUESTS: Final = 1_000
 """Maximum number of requests of one run that are measured."""
 _SETTLE_S: Final = 2.0
 _POLL_S: Final = 0.002
@@ -61,6 +69,8 @@ class Exchange:
         eager: Way in which it asked for eager input streaming: the field on at least one tool, or the header.
         reply: The response with times since `sent_s`; `None` if none started, or if it was too large.
         end_s: Time at which the response ended; `None` if it has not.
+        run: Name of its run, if the client used an address of `address_of`; else empty.
+        body: The request, to find the run that it continues; empty if the address names the run.
     """
 
     sent_s: float
@@ -69,6 +79,8 @@ class Exchange:
     eager: EagerForm | None
     reply: TapedReply | None
     end_s: float | None
+    run: str = ""
+    body: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +104,18 @@ class Seen:
 # --- at the proxy -----------------------------------------------------------------------------------------------------
 
 _betas: ContextVar[str] = ContextVar("betas", default="")
+_run: ContextVar[str] = ContextVar("run", default="")
+
+_RUN_PATH: Final = re.compile(rb"/run-([\w-]{1,40})(?=/)")
+
+
+MANY: Final = "many"
+"""Start of the name of a run that is many: those of a program that runs several at once."""
+
+
+def address_of(url: str, run: str) -> str:
+    """Return the address of a proxy for one of several concurrent runs: its exchanges have the name of the run."""
+    return f"{url}/run-{run}"
 
 
 class WireLog:
@@ -104,7 +128,8 @@ class WireLog:
     max_reply_bytes: Final = _MAX_REPLY_BYTES
     takes_frames: Final = False
 
-    def __init__(self) -> None:
+    def __init__(self, max_requests: int = MAX_REQUESTS) -> None:
+        self._max_requests = max_requests
         self._entries: list[_Entry] = []
         self._paths: dict[str, None] = {}
         self._problem = ""
@@ -113,11 +138,12 @@ class WireLog:
 
     def begin(self, request: bytes, **_facts: object) -> Tape:
         """See `Recorder`. The body is parsed when the run is collected: now it would delay the request."""
-        entry = _Entry(monotonic(), request if self.hold(len(request)) else b"", len(request), _betas.get())
-        if len(self._entries) < _MAX_REQUESTS:
+        body = request if self.hold(len(request)) else b""
+        entry = _Entry(monotonic(), body, len(request), _betas.get(), _run.get())
+        if len(self._entries) < self._max_requests:
             self._entries.append(entry)
         else:
-            self.tell_once(f"more than {_MAX_REQUESTS:,} requests")
+            self.tell_once(f"more than {self._max_requests:,} requests")
         return Tape(self, len(self._entries), entry.keep)
 
     def hold(self, size_bytes: int) -> bool:
@@ -153,6 +179,7 @@ class _Entry:
     body: bytes
     sent_bytes: int
     betas: str
+    run: str
     reply: TapedReply | None = None
     end_s: float | None = None
 
@@ -172,6 +199,8 @@ class _Entry:
             eager=eager_form(request, self.betas),
             reply=self.reply,
             end_s=self.end_s,
+            run=self.run,
+            body=self.body if self.run.startswith(MANY) else b"",
         )
 
 
@@ -185,20 +214,41 @@ def eager_form(request: object, betas: str) -> EagerForm | None:
 
 
 class WireProxy(ThreadedServer):
-    """The recording proxy, with a log in memory instead of a folder."""
+    """The recording proxy, with a log in memory instead of a folder.
 
-    def __init__(self, upstream: str) -> None:
-        self.log = WireLog()
+    Args:
+        upstream: URL of the server behind it.
+        max_requests: Maximum number of requests in the log.
+        idle_s: As for `ThreadedServer`.
+        on_request: Called in the proxy's event loop with each request.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        max_requests: int = MAX_REQUESTS,
+        idle_s: float = IDLE_S,
+        on_request: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.log = WireLog(max_requests)
         self._upstream = upstream
-        super().__init__(self._make, name="measuring proxy", host="127.0.0.1", port=0, date_header=False)
+        self._on_request = on_request
+        super().__init__(self._make, name="measuring proxy", host="127.0.0.1", port=0, idle_s=idle_s, date_header=False)
 
     def _make(self) -> ASGIApplication:
         forwarding = forwarding_app(self._upstream, self.log)
 
         async def application(scope: ASGIMessage, receive: Receive, send: Send) -> None:
+            self._on_request()
+            found = _RUN_PATH.match(scope["raw_path"])
+            _run.set(found[1].decode() if found else "")
+            if found:
+                raw_path = scope["raw_path"][found.end() :]
+                scope = {**scope, "raw_path": raw_path, "path": scope["path"][found.end() :]}
             self.log.notice(scope["method"], scope["path"])
-            found = [value for name, value in scope["headers"] if name.lower() == b"anthropic-beta"]
-            _betas.set(b",".join(found).decode("latin-1"))
+            betas = [value for name, value in scope["headers"] if name.lower() == b"anthropic-beta"]
+            _betas.set(b",".join(betas).decode("latin-1"))
             self.log.active += 1
             try:
                 await forwarding(scope, receive, send)

@@ -1,0 +1,422 @@
+"""Measurement under load: starts the server and the clients, and drives them through the levels."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import ceil
+from multiprocessing.connection import wait
+from statistics import median
+from time import monotonic, sleep
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from eagerstream.calls import RunStatus
+
+from ._embedded import EmbeddedServer, Simulation, embedded_server
+from ._kinds import Arrivals
+from ._load_client import ClientEnd, ClientLost, ClientSettings, Figures, LoadClient, LoadedRun, Order
+from ._load_figures import Processes, level_data
+from ._load_plan import FIGURES, MAX_STARTS, Level, Limit, Phases
+from ._load_results import BaselineData, LevelData
+from ._load_watch import BusyData
+from ._matrix import Case
+from ._measure import API_URL
+from ._metrics import METRICS
+from ._setup import Selection
+from ._signals import interrupts_wait
+from ._wire import MANY, Exchange, Seen, wire_latency
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_VARIANTS: Final = 8
+"""Number of variants of the simulated times: a request gets one of them."""
+_LEAD_S: Final = 0.2
+"""Time for an order to reach all clients before the level starts."""
+_POLL_S: Final = 0.25
+_STOP_S: Final = 60.0
+"""Maximum time for a client to cancel its runs."""
+_PROBES: Final = 30
+_IDLE_S: Final = 0.3
+_MAX_REQUESTS: Final = 4 * MAX_STARTS
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadPlan:
+    """Plan of a load test.
+
+    Attributes:
+        selection: Options that decide the cases of our own.
+        cases: All cases, programs included.
+        levels: Levels, in the order of measurement.
+        phases, arrivals, limits: See `_load_plan`.
+        seed: Seed of the starts.
+        clients: Number of processes that start runs.
+        max_concurrency: Maximum number of concurrent runs in an open loop.
+        simulation: Settings of the embedded server; `None` on the live API.
+        max_tokens, max_turns, timeout_s: As in `Conditions`.
+    """
+
+    selection: Selection
+    cases: tuple[Case, ...]
+    levels: tuple[Level, ...]
+    phases: Phases
+    arrivals: Arrivals
+    limits: tuple[Limit, ...]
+    seed: int
+    clients: int
+    max_concurrency: int
+    simulation: Simulation | None
+    max_tokens: int
+    max_turns: int
+    timeout_s: float
+
+    @property
+    def is_proxied(self) -> bool:
+        """True if a proxy measures the runs, because there are programs among them."""
+        return any(case.program is not None for case in self.cases)
+
+    @property
+    def most(self) -> int:
+        """Maximum number of runs at once."""
+        closed = (level.concurrency for level in self.levels if level.concurrency is not None)
+        opened = (self.max_concurrency for level in self.levels if level.rate is not None)
+        return max((*closed, *opened))
+
+
+class Progress(NamedTuple):
+    """State of a level under way.
+
+    Attributes:
+        case, level: The level.
+        passed_s, total_s: Time since its start, and until the end of its window.
+        ended, failed: Numbers of runs so far, also of those that do not count.
+    """
+
+    case: Case
+    level: Level
+    passed_s: float
+    total_s: float
+    ended: int
+    failed: int
+
+
+class LoadTest:
+    """The processes of a load test: `with LoadTest(plan) as test:`. Its calls block.
+
+    Ctrl-C reaches only the measuring process. The others end with the block, or with that process.
+
+    Attributes:
+        baseline: Measurement without load; `None` on the live API.
+
+    Raises:
+        ServerLost: The embedded server did not start.
+        ClientLost: A client did not start.
+        UsageError: The system does not allow so many connections.
+    """
+
+    def __init__(self, plan: LoadPlan) -> None:
+        self._plan = plan
+        self._orders = 0
+        self.baseline: BaselineData | None = None
+        self._server: EmbeddedServer | None = None
+        self._proxy: EmbeddedServer | None = None
+        self._clients: list[LoadClient] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _start(self, stack: ExitStack) -> None:
+        plan = self._plan
+        url: str | None = None
+        variables: dict[str, str] = {}
+        if plan.simulation is not None:
+            self._server = stack.enter_context(embedded_server(max_connections=plan.most))
+            url, variables = self._server.base_url, dict(self._server.variables)
+            self._server.play(plan.simulation.varied(plan.cases[0], 1))
+        if plan.is_proxied:
+            upstream = url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
+            options: dict[str, Any] = {"max_requests": _MAX_REQUESTS, "max_connections": 2 * plan.most}
+            # In a process of its own: its work must be neither that of the clients nor that of the server.
+            self._proxy = stack.enter_context(embedded_server(proxied=True, upstream=upstream, **options))
+            pointed = {name: value.replace(upstream, self._proxy.base_url) for name, value in variables.items()}
+            variables = pointed or dict(self._proxy.variables)
+            url = self._proxy.base_url
+        for number in range(plan.clients):
+            settings = ClientSettings(
+                number=number,
+                clients=plan.clients,
+                selection=plan.selection,
+                url=url,
+                variables=variables,
+                proxied=plan.is_proxied,
+                max_tokens=plan.max_tokens,
+                max_turns=plan.max_turns,
+                timeout_s=plan.timeout_s,
+                max_connections=2 * ceil(plan.most / plan.clients),  # a program has a pipe and a handle
+            )
+            client = LoadClient(settings)
+            stack.callback(client.close)
+            self._clients.append(client)
+        idle = [client.wait_until_ready() for client in self._clients]
+        if self._server is not None:
+            direct_s = _probe_s(self._server.base_url)
+            added_s = None if self._proxy is None else max(0.0, _probe_s(self._proxy.base_url) - direct_s)
+            self._server.busy()
+            sleep(_IDLE_S)
+            self.baseline = {
+                "client": idle[0],
+                "server": self._server.busy(),
+                "proxy_added_s": None if added_s is None else round(added_s, 6),
+            }
+
+    def level(self, case: Case, level: Level, tell: Callable[[Progress], object]) -> LevelData:
+        """Measure one level of one case.
+
+        Ctrl-C ends it early, and what was measured is kept: the level is then `interrupted`.
+
+        Raises:
+            ServerLost, ClientLost: A process has ended, or does not respond.
+        """
+        plan = self._plan
+        self._orders += 1
+        if self._server is not None and plan.simulation is not None:
+            self._server.play(plan.simulation.varied(case, _VARIANTS))
+        order = Order(
+            number=self._orders,
+            case=case.id,
+            program=case.program,
+            prompt=case.source.prompt,
+            model=case.model,
+            level=level,
+            phases=plan.phases,
+            arrivals=plan.arrivals,
+            seed=plan.seed,
+            max_concurrency=plan.max_concurrency,
+        )
+        for client in self._clients:
+            client.prepare(order)
+        for client in self._clients:
+            client.receive()
+        order = replace(order, origin_s=monotonic() + _LEAD_S)
+        drive = _Drive(order, case, self._clients, self._server, self._proxy)
+        interrupted = False
+        try:
+            for client in self._clients:
+                client.start(order.origin_s)
+            drive.follow(tell)
+        except KeyboardInterrupt:
+            interrupted = True
+        with interrupts_wait():
+            stopped_s = monotonic() - order.origin_s
+            runs, processes = drive.end()
+        return level_data(
+            level,
+            plan.phases,
+            runs,
+            processes,
+            arrivals=plan.arrivals,
+            seed=plan.seed,
+            limits=plan.limits,
+            stopped_s=stopped_s,
+            interrupted=interrupted,
+        )
+
+
+class _Drive:
+    """One level under way."""
+
+    def __init__(
+        self,
+        order: Order,
+        case: Case,
+        clients: Sequence[LoadClient],
+        server: EmbeddedServer | None,
+        proxy: EmbeddedServer | None,
+    ) -> None:
+        self._order = order
+        self._case = case
+        self._clients = {client.connection: client for client in clients}
+        self._watched = {"server": server, "proxy": proxy}
+        self._proxy = proxy
+        self._runs: list[LoadedRun] = []
+        self._busy: dict[str, BusyData | None] = {"server": None, "proxy": None}
+        self._failed = 0
+
+    def follow(self, tell: Callable[[Progress], object]) -> None:
+        """Take the reports of the clients until each run that counts has ended, or the grace period is over."""
+        order = self._order
+        start_s, end_s = order.phases.window
+        done: set[object] = set()
+        marks = [start_s, end_s]
+        while True:
+            now_s = monotonic() - order.origin_s
+            if marks and now_s >= marks[0]:
+                marks.pop(0)
+                # The first reading only starts the next one.
+                self._busy = {name: one.busy() if one is not None else None for name, one in self._watched.items()}
+            if now_s >= end_s and (len(done) == len(self._clients) or now_s >= end_s + order.phases.grace_s):
+                return
+            for ready in wait(list(self._clients), timeout=min(_POLL_S, max(0.0, marks[0] - now_s) if marks else 1)):
+                if self._take(ready) is True:
+                    done.add(ready)
+            tell(Progress(self._case, order.level, now_s, end_s, len(self._runs), self._failed))
+
+    def end(self) -> tuple[list[LoadedRun], Processes]:
+        """Stop the clients, and return all runs, with what the proxy saw of them."""
+        for client in self._clients.values():
+            client.stop()
+        ends: dict[object, ClientEnd] = {}
+        deadline_s = monotonic() + _STOP_S
+        while len(ends) < len(self._clients):
+            left = [connection for connection in self._clients if connection not in ends]
+            ready = wait(left, timeout=max(0.0, deadline_s - monotonic()))
+            if not ready:
+                raise ClientLost(f"a client did not end its runs within {_STOP_S:g} s")
+            for connection in ready:
+                if isinstance(report := self._take(connection), ClientEnd):
+                    ends[connection] = report
+        seen = self._proxy.collect() if self._proxy is not None else None
+        runs = self._runs if seen is None else seen_runs(seen, self._runs, self._order)
+        busy = [ends[connection].busy for connection in self._clients]
+        known = [one for one in busy if one is not None]
+        processes = Processes(known, self._busy["server"], self._busy["proxy"])
+        return runs, processes
+
+    def _take(self, connection: Any) -> object:
+        report = self._clients[connection].receive()
+        if isinstance(report, list):
+            self._runs += report
+            self._failed += sum(run.error is not None for run in report)
+        return report
+
+
+def _probe_s(url: str) -> float:
+    """Return the median duration of small requests over one open connection."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    took_s: list[float] = []
+    try:
+        for _ in range(_PROBES):
+            began_s = monotonic()
+            connection.request("GET", "/probe")  # refused at once
+            connection.getresponse().read()
+            took_s.append(monotonic() - began_s)
+    finally:
+        connection.close()
+    return median(took_s)
+
+
+# --- at the proxy -----------------------------------------------------------------------------------------------------
+
+
+def seen_runs(seen: Seen, runs: Sequence[LoadedRun], order: Order) -> list[LoadedRun]:
+    """Return the runs with the figures that a proxy saw.
+
+    A program's own start does not count: its figures count from its first request, plus the delay of its start. A run
+    fails if the proxy saw no complete conversation of it.
+    """
+    by_run: dict[str, list[Exchange]] = {}
+    for exchange in seen.exchanges:
+        by_run.setdefault(exchange.run, []).append(exchange)
+    found: list[LoadedRun] = []
+    for one in runs:
+        exchanges = by_run.get(one.name, [])
+        if one.ended_s is None or not one.name:
+            found.append(one)
+            continue
+        figures, fault, _ = _wire_figures(seen, exchanges)
+        late_s = one.started_s - one.intended_s
+        if order.program is None and exchanges:
+            late_s = exchanges[0].sent_s - order.origin_s - one.intended_s
+        own = zip(FIGURES, figures, one.figures, strict=True)
+        merged = tuple(_added(value, late_s) if METRICS[figure].on_wire else client for figure, value, client in own)
+        found.append(one._replace(figures=merged, error=one.error or fault))
+    many = [exchange for name, exchanges in by_run.items() if name.startswith(MANY) for exchange in exchanges]
+    return found + [_conversation(seen, exchanges, order) for exchanges in conversations(many)]
+
+
+def _wire_figures(seen: Seen, exchanges: Sequence[Exchange]) -> tuple[Figures, str | None, str]:
+    """Return the figures of a conversation since its first request, the class of its fault, and its status."""
+    latency, fault = wire_latency(replace(seen, exchanges=tuple(exchanges), other_paths=()))
+    values = [METRICS[figure].of(latency) if METRICS[figure].on_wire else None for figure in FIGURES]
+    return tuple(values), type(fault).__name__ if fault is not None else None, latency.status
+
+
+def _added(value: float | None, late_s: float) -> float | None:
+    return None if value is None else value + late_s
+
+
+def _conversation(seen: Seen, exchanges: Sequence[Exchange], order: Order) -> LoadedRun:
+    """Return the run of a conversation of a program that runs many at once."""
+    figures, fault, status = _wire_figures(seen, exchanges)
+    started_s = exchanges[0].sent_s - order.origin_s
+    end_s = exchanges[-1].end_s
+    goes_on = end_s is None or (fault is None and status in (RunStatus.LIMIT, RunStatus.PAUSED))
+    ended_s = None if goes_on or end_s is None else end_s - order.origin_s
+    return LoadedRun(exchanges[0].run, started_s, started_s, ended_s, fault, figures, queued=False)
+
+
+def conversations(exchanges: Iterable[Exchange]) -> list[list[Exchange]]:
+    """Return the exchanges of each run of a program that runs many at once.
+
+    A request continues an earlier one if its messages start with those of the earlier one. If several runs have the
+    same messages, it continues the one whose response ended first.
+    """
+    found: list[list[Exchange]] = []
+    waiting: dict[bytes, deque[list[Exchange]]] = {}
+    for exchange in sorted(exchanges, key=lambda exchange: exchange.sent_s):
+        digests = _digests(exchange.body)
+        conversation: list[Exchange] | None = None
+        for digest in reversed(digests[:-1]):
+            ended = [one for one in waiting.get(digest, ()) if (one[-1].end_s or exchange.sent_s) < exchange.sent_s]
+            if ended:
+                conversation = min(ended, key=lambda one: one[-1].end_s or 0)
+                waiting[digest].remove(conversation)
+                break
+        if conversation is None:
+            conversation = []
+            found.append(conversation)
+        conversation.append(exchange)
+        if digests:
+            waiting.setdefault(digests[-1], deque()).append(conversation)
+    return found
+
+
+def _digests(body: bytes) -> list[bytes]:
+    """Return a digest of the first message of a request, of the first two, and so on."""
+    try:
+        request: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    messages = request.get("messages") if isinstance(request, dict) else None
+    digest = b""
+    found: list[bytes] = []
+    for message in messages if isinstance(messages, list) else ():
+        digest = sha256(digest + json.dumps(_without_marks(message), sort_keys=True).encode()).digest()
+        found.append(digest)
+    return found
+
+
+def _without_marks(value: Any) -> Any:
+    """Return a message without the marks of the cache: a loop moves them from request to request."""
+    if isinstance(value, dict):
+        return {key: _without_marks(part) for key, part in value.items() if key != "cache_control"}
+    return [_without_marks(part) for part in value] if isinstance(value, list) else value
