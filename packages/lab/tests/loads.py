@@ -10,10 +10,10 @@ from typing import Any
 from packages.lab.tests.lab import MACHINE
 
 from eagerstream_lab._kinds import Arrivals, TransportName
-from eagerstream_lab._load_client import ClientSettings, Figures, LoadedRun, Order
 from eagerstream_lab._load_figures import Processes, knees_of, level_data
 from eagerstream_lab._load_plan import Level, Limit, Phases
 from eagerstream_lab._load_results import LevelData, LoadResults
+from eagerstream_lab._load_runs import ClientSettings, Figures, LoadedRun, Order
 from eagerstream_lab._load_watch import BusyData
 from eagerstream_lab._setup import Selection
 

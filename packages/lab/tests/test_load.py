@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from statistics import mean, stdev
 from typing import Any
 
@@ -18,9 +18,7 @@ from tests.tables import rows
 
 from eagerstream.errors import UsageError
 from eagerstream_lab._kinds import Arrivals
-from eagerstream_lab._load_client import Figures, Load, LoadedRun
 from eagerstream_lab._load_figures import Processes, bottlenecks, is_unsteady, knee_of, level_data, percentiles_of
-from eagerstream_lab._load_measure import conversations
 from eagerstream_lab._load_plan import (
     Level,
     Limit,
@@ -32,7 +30,9 @@ from eagerstream_lab._load_plan import (
     starts,
     user_starts,
 )
+from eagerstream_lab._load_runs import Figures, Load, LoadedRun
 from eagerstream_lab._load_watch import LoopWatch, allow_files
+from eagerstream_lab._load_wire import conversations
 from eagerstream_lab._wire import Exchange
 
 PHASES = Phases(ramp_s=0, warmup_s=0, duration_s=10, grace_s=5)
@@ -114,6 +114,33 @@ def test_a_closed_loop() -> None:
     assert most == 3
     assert [run.error for run in ended] == ["ValueError (OSError)"] * 6 + [None] * 3
     assert [run.ended_s is None for run in ended] == [False] * 6 + [True] * 3
+
+
+def test_the_last_run_that_counts() -> None:
+    """A level has been measured when the last run that counts has ended. The load stays on until then."""
+    phases = Phases(ramp_s=0, warmup_s=0, duration_s=0.05, grace_s=5)
+    ended: list[LoadedRun] = []
+    numbers = count()
+
+    async def drive() -> None:
+        order = order_of(Level(concurrency=2), phases)
+        may_end = anyio.Event()
+
+        async def run_once(_: str, __: float) -> Figures:
+            await (may_end.wait() if next(numbers) == 0 else anyio.sleep(0.005))
+            return (1.0,) * 4
+
+        load = Load(settings_of(), order, run_once, ended.append)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(load.run)
+            await until(lambda: any(run.intended_s > 0.1 for run in ended))
+            assert not load.is_done
+            may_end.set()
+            await until(lambda: load.is_done)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(drive)
+    assert [phases.counts(run.intended_s) for run in ended].count(True) > 2
 
 
 def test_starts_of_an_open_loop() -> None:

@@ -189,6 +189,8 @@ def test_interrupted(tmp_path: Path, recording: str) -> None:
     assert level["completed"] > 3
     assert 1 < level["duration_s"] < 60
     assert level["throughput_per_s"] == pytest.approx(level["completed"] / level["duration_s"], rel=0.5)
+    assert level["clients"][0]["cpu_share"] > 0
+    assert level["server"] is not None
     assert "2 concurrent: interrupted after" in output
 
 

@@ -10,6 +10,11 @@
 | `_goodness.py`, `_fit_command.py` | how well a fitted profile matches its recordings; `eagerstream bench fit` |
 | `_signals.py` | Ctrl-C during a measurement |
 | `_results.py`, `_exports.py` | results as JSON, and for other programs as CSV, JSON or OpenMetrics |
+| `_load_command.py`, `_load_plan.py` | the command `eagerstream bench load`, its levels and intended starts |
+| `_load_measure.py`, `_load_client.py`, `_load_watch.py` | drive the clients, and see which process is too slow |
+| `_load_runs.py`, `_load_wire.py` | the runs of a client, and those that a proxy saw |
+| `_load_figures.py`, `_load_results.py`, `_load_exports.py` | percentiles, goodput and the knee, and their files |
+| `_load_terminal.py`, `_load_report.py`, `_load_charts.py` | show them |
 | `_saved_runs.py` | the command `eagerstream bench show`: figures and time lines of saved runs |
 | `_compare.py`, `_comparison.py` | the command `eagerstream bench compare`: several benchmarks, or the cases of one |
 | `_limits.py`, `_trend.py`, `_markdown.py` | limits for CI, figures over many benchmarks, comments for pull requests |

@@ -24,9 +24,9 @@ from statistics import median
 from typing import Final, Literal, NamedTuple
 
 from ._kinds import Arrivals, is_shown
-from ._load_client import LoadedRun
 from ._load_plan import FIGURES, Level, Limit, Phases, starts
 from ._load_results import BaselineData, FigureData, KneeData, LevelData, RunsData
+from ._load_runs import LoadedRun
 from ._load_watch import BusyData, percentile
 from ._statistics import of_trend
 from ._wording import seconds

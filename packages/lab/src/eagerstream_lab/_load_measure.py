@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from math import ceil
+from math import ceil, inf
 from multiprocessing.connection import wait
 from statistics import median
 from time import monotonic, sleep
@@ -18,21 +15,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from eagerstream.calls import RunStatus
-
 from ._embedded import EmbeddedServer, Simulation, embedded_server
 from ._kinds import Arrivals
-from ._load_client import ClientEnd, ClientLost, ClientSettings, Figures, LoadClient, LoadedRun, Order
+from ._load_client import ClientEnd, ClientLost, LoadClient
 from ._load_figures import Processes, level_data
-from ._load_plan import FIGURES, MAX_STARTS, Level, Limit, Phases
+from ._load_plan import MAX_STARTS, Level, Limit, Phases
 from ._load_results import BaselineData, LevelData
+from ._load_runs import ClientSettings, LoadedRun, Order
 from ._load_watch import BusyData
+from ._load_wire import seen_runs
 from ._matrix import Case
 from ._measure import API_URL
-from ._metrics import METRICS
 from ._setup import Selection
 from ._signals import interrupts_wait
-from ._wire import MANY, Exchange, Seen, wire_latency
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,6 +39,8 @@ _LEAD_S: Final = 0.2
 _POLL_S: Final = 0.25
 _STOP_S: Final = 60.0
 """Maximum time for a client to cancel its runs."""
+_OPEN: Final = 3
+"""Open files for each run at once: connections that are no longer used are closed late. A program has two."""
 _PROBES: Final = 30
 _IDLE_S: Final = 0.3
 _MAX_REQUESTS: Final = 4 * MAX_STARTS
@@ -148,12 +145,12 @@ class LoadTest:
         url: str | None = None
         variables: dict[str, str] = {}
         if plan.simulation is not None:
-            self._server = stack.enter_context(embedded_server(max_connections=plan.most))
+            self._server = stack.enter_context(embedded_server(max_connections=_OPEN * plan.most))
             url, variables = self._server.base_url, dict(self._server.variables)
             self._server.play(plan.simulation.varied(plan.cases[0], 1))
         if plan.is_proxied:
             upstream = url or os.environ.get("ANTHROPIC_BASE_URL") or API_URL
-            options: dict[str, Any] = {"max_requests": _MAX_REQUESTS, "max_connections": 2 * plan.most}
+            options: dict[str, Any] = {"max_requests": _MAX_REQUESTS, "max_connections": 2 * _OPEN * plan.most}
             # In a process of its own: its work must be neither that of the clients nor that of the server.
             self._proxy = stack.enter_context(embedded_server(proxied=True, upstream=upstream, **options))
             pointed = {name: value.replace(upstream, self._proxy.base_url) for name, value in variables.items()}
@@ -170,7 +167,7 @@ class LoadTest:
                 max_tokens=plan.max_tokens,
                 max_turns=plan.max_turns,
                 timeout_s=plan.timeout_s,
-                max_connections=2 * ceil(plan.most / plan.clients),  # a program has a pipe and a handle
+                max_connections=_OPEN * ceil(plan.most / plan.clients),
             )
             client = LoadClient(settings)
             stack.callback(client.close)
@@ -259,28 +256,30 @@ class _Drive:
         self._runs: list[LoadedRun] = []
         self._busy: dict[str, BusyData | None] = {"server": None, "proxy": None}
         self._failed = 0
+        self._marks = [*order.phases.window]
 
     def follow(self, tell: Callable[[Progress], object]) -> None:
         """Take the reports of the clients until each run that counts has ended, or the grace period is over."""
         order = self._order
-        start_s, end_s = order.phases.window
+        end_s = order.phases.window[1]
         done: set[object] = set()
-        marks = [start_s, end_s]
         while True:
             now_s = monotonic() - order.origin_s
-            if marks and now_s >= marks[0]:
-                marks.pop(0)
-                # The first reading only starts the next one.
-                self._busy = {name: one.busy() if one is not None else None for name, one in self._watched.items()}
+            if self._marks and now_s >= self._marks[0]:
+                self._marks.pop(0)
+                self._read()  # the first reading only starts the second one
             if now_s >= end_s and (len(done) == len(self._clients) or now_s >= end_s + order.phases.grace_s):
                 return
-            for ready in wait(list(self._clients), timeout=min(_POLL_S, max(0.0, marks[0] - now_s) if marks else 1)):
+            mark_s = self._marks[0] if self._marks else inf
+            for ready in wait(list(self._clients), timeout=min(_POLL_S, max(0.0, mark_s - now_s))):
                 if self._take(ready) is True:
                     done.add(ready)
             tell(Progress(self._case, order.level, now_s, end_s, len(self._runs), self._failed))
 
     def end(self) -> tuple[list[LoadedRun], Processes]:
         """Stop the clients, and return all runs, with what the proxy saw of them."""
+        if len(self._marks) == 1:  # interrupted within the window
+            self._read()
         for client in self._clients.values():
             client.stop()
         ends: dict[object, ClientEnd] = {}
@@ -299,6 +298,9 @@ class _Drive:
         known = [one for one in busy if one is not None]
         processes = Processes(known, self._busy["server"], self._busy["proxy"])
         return runs, processes
+
+    def _read(self) -> None:
+        self._busy = {name: one.busy() if one is not None else None for name, one in self._watched.items()}
 
     def _take(self, connection: Any) -> object:
         report = self._clients[connection].receive()
@@ -322,101 +324,3 @@ def _probe_s(url: str) -> float:
     finally:
         connection.close()
     return median(took_s)
-
-
-# --- at the proxy -----------------------------------------------------------------------------------------------------
-
-
-def seen_runs(seen: Seen, runs: Sequence[LoadedRun], order: Order) -> list[LoadedRun]:
-    """Return the runs with the figures that a proxy saw.
-
-    A program's own start does not count: its figures count from its first request, plus the delay of its start. A run
-    fails if the proxy saw no complete conversation of it.
-    """
-    by_run: dict[str, list[Exchange]] = {}
-    for exchange in seen.exchanges:
-        by_run.setdefault(exchange.run, []).append(exchange)
-    found: list[LoadedRun] = []
-    for one in runs:
-        exchanges = by_run.get(one.name, [])
-        if one.ended_s is None or not one.name:
-            found.append(one)
-            continue
-        figures, fault, _ = _wire_figures(seen, exchanges)
-        late_s = one.started_s - one.intended_s
-        if order.program is None and exchanges:
-            late_s = exchanges[0].sent_s - order.origin_s - one.intended_s
-        own = zip(FIGURES, figures, one.figures, strict=True)
-        merged = tuple(_added(value, late_s) if METRICS[figure].on_wire else client for figure, value, client in own)
-        found.append(one._replace(figures=merged, error=one.error or fault))
-    many = [exchange for name, exchanges in by_run.items() if name.startswith(MANY) for exchange in exchanges]
-    return found + [_conversation(seen, exchanges, order) for exchanges in conversations(many)]
-
-
-def _wire_figures(seen: Seen, exchanges: Sequence[Exchange]) -> tuple[Figures, str | None, str]:
-    """Return the figures of a conversation since its first request, the class of its fault, and its status."""
-    latency, fault = wire_latency(replace(seen, exchanges=tuple(exchanges), other_paths=()))
-    values = [METRICS[figure].of(latency) if METRICS[figure].on_wire else None for figure in FIGURES]
-    return tuple(values), type(fault).__name__ if fault is not None else None, latency.status
-
-
-def _added(value: float | None, late_s: float) -> float | None:
-    return None if value is None else value + late_s
-
-
-def _conversation(seen: Seen, exchanges: Sequence[Exchange], order: Order) -> LoadedRun:
-    """Return the run of a conversation of a program that runs many at once."""
-    figures, fault, status = _wire_figures(seen, exchanges)
-    started_s = exchanges[0].sent_s - order.origin_s
-    end_s = exchanges[-1].end_s
-    goes_on = end_s is None or (fault is None and status in (RunStatus.LIMIT, RunStatus.PAUSED))
-    ended_s = None if goes_on or end_s is None else end_s - order.origin_s
-    return LoadedRun(exchanges[0].run, started_s, started_s, ended_s, fault, figures, queued=False)
-
-
-def conversations(exchanges: Iterable[Exchange]) -> list[list[Exchange]]:
-    """Return the exchanges of each run of a program that runs many at once.
-
-    A request continues an earlier one if its messages start with those of the earlier one. If several runs have the
-    same messages, it continues the one whose response ended first.
-    """
-    found: list[list[Exchange]] = []
-    waiting: dict[bytes, deque[list[Exchange]]] = {}
-    for exchange in sorted(exchanges, key=lambda exchange: exchange.sent_s):
-        digests = _digests(exchange.body)
-        conversation: list[Exchange] | None = None
-        for digest in reversed(digests[:-1]):
-            ended = [one for one in waiting.get(digest, ()) if (one[-1].end_s or exchange.sent_s) < exchange.sent_s]
-            if ended:
-                conversation = min(ended, key=lambda one: one[-1].end_s or 0)
-                waiting[digest].remove(conversation)
-                break
-        if conversation is None:
-            conversation = []
-            found.append(conversation)
-        conversation.append(exchange)
-        if digests:
-            waiting.setdefault(digests[-1], deque()).append(conversation)
-    return found
-
-
-def _digests(body: bytes) -> list[bytes]:
-    """Return a digest of the first message of a request, of the first two, and so on."""
-    try:
-        request: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return []
-    messages = request.get("messages") if isinstance(request, dict) else None
-    digest = b""
-    found: list[bytes] = []
-    for message in messages if isinstance(messages, list) else ():
-        digest = sha256(digest + json.dumps(_without_marks(message), sort_keys=True).encode()).digest()
-        found.append(digest)
-    return found
-
-
-def _without_marks(value: Any) -> Any:
-    """Return a message without the marks of the cache: a loop moves them from request to request."""
-    if isinstance(value, dict):
-        return {key: _without_marks(part) for key, part in value.items() if key != "cache_control"}
-    return [_without_marks(part) for part in value] if isinstance(value, list) else value
