@@ -170,7 +170,7 @@ vectors: $(VENV)/.test  ## the conformance vectors, written anew
 	$(BIN)/python -m packages.wire.tests.conformance
 
 screenshots: $(VENV)/.all  ## the pictures of the README and the docs, taken anew; needs Chromium and its driver
-	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' packages/progress/tests/test_web_page.py packages/lab/tests/test_report_page.py packages/progress/tests/test_notebook_kernel.py -k 'from_its_beginning or picture or notebook'
+	CI=1 EAGERSTREAM_SCREENSHOTS=examples $(BIN)/pytest -m 'slow or nightly' packages/progress/tests/test_web_page.py packages/lab/tests/test_report_page.py packages/lab/tests/test_load_page.py packages/progress/tests/test_notebook_kernel.py -k 'from_its_beginning or picture or notebook'
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.*

@@ -212,6 +212,16 @@ def bench_results() -> str:
     return f"{figures}\n\n{sections}"
 
 
+def load_results() -> str:
+    """Return a section for each part of the results of a load test."""
+    schema = json.loads((ROOT / "packages/lab/src/eagerstream_lab/load.schema.json").read_text(encoding="utf-8"))
+    definitions: dict[str, Any] = {"LoadResults": schema, **schema["$defs"]}
+    names = ("LoadResults", "LoadSettingsData", "BaselineData", "LoadCaseData", "LevelData", "FigureData", "RunsData")
+    return "\n\n".join(
+        _record(name, f"`{name}`", definitions) for name in (*names, "KneeData", "BusyData", "LimitData")
+    )
+
+
 _EXPLAINED: Final = frozenset({"v", "seq", "at_s", "type", "to_seq", "to_s", "count", "omitted_chars"})
 """Fields of every record, and of every delta. The page explains them once."""
 
@@ -375,7 +385,19 @@ def clients() -> str:
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     part.__name__: part
     for part in (
-        *(bench_results, clients, commands, conformance, contributing, endings, examples, faults, limits, records),
+        *(
+            bench_results,
+            load_results,
+            clients,
+            commands,
+            conformance,
+            contributing,
+            endings,
+            examples,
+            faults,
+            limits,
+            records,
+        ),
         results,
     )
 }
