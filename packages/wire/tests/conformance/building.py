@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from . import reading_sse
 from .reading_json import NOTHING, Reading, changes, pointer, shown
+
+_BEYOND_DOUBLES: Final = re.compile(r"\d{310}")
+"""An integer that only some languages have."""
 
 
 def json_case(id: str, why: str, fragments: Sequence[str]) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def json_case(id: str, why: str, fragments: Sequence[str]) -> dict[str, Any]:
             del step["changes"]
     outcome = {"complete": "valid", "partial": "incomplete", "invalid": "invalid"}[end["state"]]
     case: dict[str, Any] = {"id": f"partial_json/{id}", "why": why, "steps": steps}
-    if needs := _needs(text, value):
+    if needs := _needs(text, whole, value):
         case["needs"] = needs
     return {**case, "expect": {"outcome": outcome, "error_at": whole.error_at}}
 
@@ -98,11 +102,13 @@ def _with_early(value: Any, path: tuple[str | int, ...], text: str) -> Any:
     return root[0]
 
 
-def _needs(text: str, value: Any) -> list[str]:
+def _needs(text: str, whole: Reading, value: Any) -> list[str]:
     needs = []
-    if any("\ud800" <= character <= "\udfff" for character in text + json.dumps(value, ensure_ascii=False)):
+    # A repeated key may take a value away again, but the text had it.
+    seen = json.dumps([value, *(note[2:] for note in whole.notes)], ensure_ascii=False)
+    if any("\ud800" <= character <= "\udfff" for character in text + seen):
         needs.append("lone_surrogates")
-    if "Infinity" in json.dumps(value):
+    if "Infinity" in seen or _BEYOND_DOUBLES.search(seen):
         needs.append("infinity")
     if text.count("[") + text.count("{") > 64:
         needs.append("deep")
