@@ -28,10 +28,10 @@ all: quick check debian wheels $(filter slow-progress,$(slow)) $(pythons) compat
 install:
 	$(stage) 'make .venv/.all .venv/.fuzz'
 
-# What tests drive from outside: a browser, a terminal, the protocols' own clients.
+# What tests drive from outside: a browser, a terminal, the protocols' own clients, and the compilers of the runners.
 debian:
-	$(stage) 'missing=; for pair in chromium:chromium chromedriver:chromium-driver tmux:tmux node:nodejs npm:npm strace:strace bwrap:bubblewrap redis-server:redis-server; do \
-	    command -v $${pair%:*} || missing+=" $${pair#*:}"; done; [[ -z $$missing ]] || { apt-get update --quiet=2; \
+	$(stage) 'missing=; for pair in chromium:chromium chromedriver:chromium-driver tmux:tmux node:nodejs npm:npm strace:strace bwrap:bubblewrap redis-server:redis-server go:golang-go cargo:cargo; do \
+	    command -v $${pair%:*} || missing+=" $${pair#*:}"; done; [[ -d /usr/share/cargo/registry ]] || missing+=" librust-serde-json-dev"; [[ -z $$missing ]] || { apt-get update --quiet=2; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends $$missing; }'
 
 check: quick
