@@ -12,13 +12,14 @@ from typing import Any, Final
 from packages.wire.conformance.run import KINDS, judged, number
 
 from .peers import PEERS, Peer
+from .questions import answers
 
 VECTORS: Final = Path(__file__).parents[2] / "packages/wire/conformance"
 _EXAMPLE_CHARS: Final = 240
 
 
 def scores(peer: Peer) -> dict[str, Any]:
-    """Return the counts of cases by kind, and the wrong cases by family with one difference each.
+    """Return the counts of cases by kind, the wrong cases by family with one difference each, and some answers.
 
     A case is right if all aspects that the library has are right, and wrong if one of them is wrong. An
     error in one case does not make the library have aspects that it never answers.
@@ -42,7 +43,12 @@ def scores(peer: Peer) -> dict[str, Any]:
                 example = f"{name}: {aspect} {difference}"
                 entry = wrong.setdefault(family, {"cases": [], "example": _shortened(example)})
                 entry["cases"].append(name)
-    return {"aspects": {kind: names for kind, names in aspects.items() if names}, "scores": counts, "wrong": wrong}
+    return {
+        "aspects": {kind: names for kind, names in aspects.items() if names},
+        "scores": counts,
+        "wrong": wrong,
+        "answers": answers(adapter.partial_json) if hasattr(adapter, "partial_json") else {},
+    }
 
 
 def cases(kind: str) -> list[dict[str, Any]]:

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.conformance import questions
 from benchmarks.conformance.page import read, rendered
 from benchmarks.conformance.peers import PEERS
-from benchmarks.conformance.scoring import VECTORS, cases, scores
+from benchmarks.conformance.scoring import VECTORS, cases
 from packages.wire.conformance.run import KINDS, judged
 
 from tests.node import need_packages
@@ -22,6 +23,7 @@ _ROOT = Path(__file__).parents[2]
 _NPM = _ROOT / "benchmarks/conformance/npm"
 _MEASURED = {(peer["package"], peer["language"]): peer for peer in read()["peers"]}
 _INSTALLED = ("jiter", "langchain-core", "pydantic-ai-slim")  # they come with the tests, and are quick
+_OUTSIDE = ("@earendil-works/pi-ai", "@copilotkit/aimock", "encoding/json")  # quick, too
 
 
 def test_scores_are_of_the_vectors_that_are_published() -> None:
@@ -50,15 +52,27 @@ def test_own_core_is_right_in_all_cases() -> None:
     assert [kind for kind in KINDS if own["scores"][kind]["not supported"]] == []
 
 
+def test_page_has_the_answers_of_each_parser() -> None:
+    """A parser that shows values answers all questions: a gap would look as if it had none."""
+    text = questions.tables(read()["peers"])
+    for peer in _MEASURED.values():
+        shows_values = "value" in peer["aspects"].get("partial_json", ())
+        assert (f"| {peer['package']} ({peer['language']}) |" in text) == shows_values
+        assert [*peer["answers"]] == ([*questions.UNFINISHED, *questions.WRONG] if shows_values else [])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("package", _INSTALLED)
+@pytest.mark.parametrize("package", [*_INSTALLED, *_OUTSIDE])
 def test_committed_verdicts_are_those_of_the_adapter(package: str) -> None:
     """A page of old verdicts would accuse a library of what it does not do."""
     (peer,) = [one for one in PEERS if one.package == package]
+    if peer.language == "TypeScript":
+        need_packages(_NPM)
     committed = _MEASURED[package, peer.language]
     if peer.version != committed["version"]:
         pytest.skip(f"{package} {peer.version} is not the one that was measured")
-    found = json.loads(json.dumps(scores(peer)))
+    command = [sys.executable, "-m", "benchmarks.conformance.scoring", str(PEERS.index(peer))]
+    found = json.loads(subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout)
     assert {name: found[name] for name in found} == {name: committed[name] for name in found}
 
 
