@@ -17,7 +17,7 @@ from typing import Any
 from eagerstream_wire import PartialJSON
 
 from . import jsonriver
-from .peers import PEERS
+from .peers import PEERS, Peer
 from .streams import make_document
 
 OURS = "eagerstream"
@@ -113,9 +113,9 @@ def _looks_s(parse: Callable[[Any], object], prefixes: Iterable[Any]) -> float:
     return time.process_time() - start
 
 
-def _rereading_us(side: str, text: str, document: object, fragment_chars: int, budget_s: float) -> tuple[float, bool]:
+def rereading_us(peer: Peer, text: str, document: object, fragment_chars: int, budget_s: float) -> tuple[float, bool]:
     """Return the microseconds per parse of a parser that reads the prefix again, and `True` if from a sample."""
-    prepare, parse = PEERS[side].prepare, PEERS[side].load()
+    prepare, parse = peer.prepare, peer.load()
     assert parse(prepare(text)) == document
     look_s = min(_looks_s(parse, [prepare(text[: len(text) // 2])]) for _ in range(_RUNS))
     count = -(-len(text) // fragment_chars)
@@ -146,7 +146,7 @@ def measure(
         for fragment_chars in fragments:
             figures = {
                 side: (us, False) for side, us in _incremental_us(text, document, fragment_chars, budget_s).items()
-            } | {side: _rereading_us(side, text, document, fragment_chars, budget_s) for side in peers}
+            } | {side: rereading_us(PEERS[side], text, document, fragment_chars, budget_s) for side in peers}
             cells += [
                 Cell(
                     flavor=flavor,

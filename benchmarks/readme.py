@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from .partial_value_cells import Cell
 from .results import BENCHMARKS, FOLDER, NOT_RECORDED, grid, named_peers, paces_of, read, rows_of
+from .streaming_parsers import table
 
 ROOT: Final = FOLDER.parent
 _SECTION: Final = re.compile(r"(<!-- bench: ([a-z_]+) -->\n).*?(<!-- -->)", re.DOTALL)
@@ -434,6 +436,13 @@ def partial_values(results: Results) -> str:
         shown = ["-" if cell is None else f"{'~' if cell['sampled'] else ''}{_rounded(cell['us'])}" for cell in found]
         table.append([f"{size:,}", str(fragment), *shown])
     return _numbers(("characters", "fragment", *sides), table, texts=0)
+
+
+@_section("streaming_parsers")
+def streaming_parsers(results: Results) -> str:
+    """Table of a value after every fragment in parsers of several languages."""
+    heads, rows = table(Cell(**cell) for cell in results["benchmarks"]["streaming_parsers"]["cells"])
+    return grid(heads, rows, [title.endswith("characters") or title == "growth" for title in heads])
 
 
 @_section("typed_partials")

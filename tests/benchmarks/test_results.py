@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.conformance.peers import PEERS
 from benchmarks.results import (
     BENCHMARKS,
     FOLDER,
@@ -119,10 +120,10 @@ def test_a_later_run_replaces_its_own_sections(tmp_path: Path) -> None:
 
 
 def test_the_conditions_of_a_benchmark() -> None:
-    """They have the load, and the version of each peer. jsonriver needs node, and another one has its own environment."""
+    """They have the load, and the version of each peer. Those of npm or of other environments are with the figures."""
     described = machine.describe()
     assert float(described["load"]) >= 0
-    elsewhere = {"jsonriver", "pydantic-ai-harness", "pydantic-monty"}
+    elsewhere = {"jsonriver", "pydantic-ai-harness", "pydantic-monty", *(peer.package for peer in PEERS)}
     assert {peer for peers in BENCHMARKS.values() for peer in peers} <= described.keys() | elsewhere
 
 
