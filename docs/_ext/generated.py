@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from benchmarks import readme, results as benchmark_results
-from benchmarks.conformance import page as conformance_page
+from benchmarks.conformance import page as conformance_page, questions
 from benchmarks.results import grid
 from tests.source_tree import sources
 
@@ -342,6 +342,11 @@ def conformance() -> str:
     return conformance_page.rendered(conformance_page.read())
 
 
+def parser_answers() -> str:
+    """Return what streaming parsers answer to short texts."""
+    return questions.tables(conformance_page.read()["peers"])
+
+
 def contributing() -> str:
     """Return CONTRIBUTING.md without its title."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n\n")[2]
@@ -385,19 +390,7 @@ def clients() -> str:
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     part.__name__: part
     for part in (
-        *(
-            bench_results,
-            load_results,
-            clients,
-            commands,
-            conformance,
-            contributing,
-            endings,
-            examples,
-            faults,
-            limits,
-            records,
-        ),
-        results,
+        *(bench_results, clients, commands, conformance, contributing, endings, examples, faults, limits, load_results),
+        *(parser_answers, records, results),
     )
 }

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from benchmarks.conformance import compiled
-from benchmarks.conformance.scoring import VECTORS
+from benchmarks.conformance.scoring import VECTORS, cases
 from packages.wire.conformance.run import judged, number
 
 from tests.sampling import SEED
@@ -90,6 +91,42 @@ def test_runner_gives_the_verdicts_of_the_one_in_python(language: str, adapter: 
         assert set(_found(answer["differences"])) == _expected(adapter, kind, supported, lacks)
     is_right = adapter.endswith("eagerstream")
     assert is_right == (not any(answer["differences"] for answer in answers.values()))
+
+
+_PROJECTS = {
+    "go": ("go.mod", "module mine\n\ngo 1.19\n", "vectors_test.go", ["go", "test", "./..."]),
+    "rust": (
+        "Cargo.toml",
+        (_ROOT / "benchmarks/conformance/rust/Cargo.toml").read_text().partition("\n# Speaks")[0] + "[lib]\n",
+        "tests/vectors.rs",
+        ["cargo", "test", *compiled.CARGO],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", _PROJECTS)
+def test_program_of_the_page_finds_what_its_parser_lacks(language: str, tmp_path: Path) -> None:
+    """Authors copy it. Its parser takes a text that is cut for a wrong one, and no vector is missed."""
+    _programs({"go": "go", "rust": "rs"}[language])
+    page = (_ROOT / "docs/reference/streaming-parsers.md").read_text()
+    (program,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert program.count("\n") <= 25
+    manifest, text, name, command = _PROJECTS[language]
+    files = {manifest: text, name: program, "src/lib.rs": ""}
+    for path, content in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(content)
+    shutil.copytree(VECTORS, tmp_path / "conformance")
+    environment = {**os.environ, **compiled.GO}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    found = re.findall(r"(partial_json/\S+): outcome as given, expected (.*), got (.*)", done.stdout)
+    assert {(expected.strip('"'), got.strip('"')) for _, expected, got in found} == {("incomplete", "invalid")}
+    lacks = {"infinity", "lone_surrogates"}
+    incomplete = [case for case in cases("partial_json") if case["expect"]["outcome"] == "incomplete"]
+    assert [case for case, *_ in found] == [case["id"] for case in incomplete if not lacks & {*case.get("needs", ())}]
 
 
 @pytest.mark.slow
