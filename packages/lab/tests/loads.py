@@ -11,7 +11,7 @@ from packages.lab.tests.lab import MACHINE
 
 from eagerstream_lab._kinds import Arrivals, TransportName
 from eagerstream_lab._load_figures import Processes, knees_of, level_data
-from eagerstream_lab._load_plan import Level, Limit, Phases
+from eagerstream_lab._load_plan import Level, Objective, Phases
 from eagerstream_lab._load_results import LevelData, LoadResults
 from eagerstream_lab._load_runs import ClientSettings, Figures, LoadedRun, Order
 from eagerstream_lab._load_watch import BusyData
@@ -88,7 +88,7 @@ def made_level(level: Level, *, capacity: float = 20.0, failed: int = 0, seed: i
         Processes([busy(share)], busy(share / 2), None),
         arrivals=Arrivals.CONSTANT,
         seed=seed,
-        limits=[Limit("first_field_s", 0.5)],
+        limits=[Objective("first_field_s", 0.5)],
         stopped_s=20.0,
     )
 

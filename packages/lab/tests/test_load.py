@@ -21,7 +21,7 @@ from eagerstream_lab._kinds import Arrivals
 from eagerstream_lab._load_figures import Processes, bottlenecks, is_unsteady, knee_of, level_data, percentiles_of
 from eagerstream_lab._load_plan import (
     Level,
-    Limit,
+    Objective,
     Phases,
     check_starts,
     levels_of,
@@ -176,9 +176,9 @@ def test_poisson_arrivals() -> None:
         (lambda: parse_seconds("soon", "--duration"), "--duration must be a time"),
         (lambda: parse_seconds("0s", "--duration", may_be_zero=False), "--duration must be a time"),
         (lambda: parse_seconds("25h", "--duration"), "up to a day"),
-        (lambda: Limit.parse("speed:1s"), "--slo takes first_byte, first_field, tool_start, duration"),
-        (lambda: Limit.parse("first_field:5%"), "takes a time"),
-        (lambda: Limit.parse("first_field"), "--slo must be"),
+        (lambda: Objective.parse("speed:1s"), "--slo takes first_byte, first_field, tool_start, duration"),
+        (lambda: Objective.parse("first_field:5%"), "takes a time"),
+        (lambda: Objective.parse("first_field"), "--slo must be"),
         (lambda: check_starts([Level(rate=10_000)], Phases(ramp_s=0, warmup_s=0, duration_s=60, grace_s=0)), "shorten"),
         (lambda: allow_files(2**40), "open files, and this system allows"),
     ],
@@ -192,7 +192,11 @@ def test_what_cannot_be_planned(call: Any, told: str) -> None:
 def test_texts_of_options() -> None:
     """Times have units, and a figure may have the name of the results."""
     assert [parse_seconds(text, "") for text in ("30s", "500ms", "2m", "1.5", "0")] == [30, 0.5, 120, 1.5, 0]
-    assert Limit.parse("first_field:500ms") == Limit.parse("first_field_s: 0.5s") == Limit("first_field_s", 0.5)
+    assert (
+        Objective.parse("first_field:500ms")
+        == Objective.parse("first_field_s: 0.5s")
+        == Objective("first_field_s", 0.5)
+    )
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -244,7 +248,7 @@ def test_arrivals_that_never_started_count() -> None:
 
 def test_goodput() -> None:
     """Runs within all limits, which ended in the window; the share is that of the runs that count."""
-    limits = [Limit("first_field_s", 0.5), Limit("duration_s", 2.0)]
+    limits = [Objective("first_field_s", 0.5), Objective("duration_s", 2.0)]
     figures = {"good": (0.1, 0.5, None, 2.0), "late": (0.1, 0.6, None, 1.0), "long": (0.1, 0.1, None, 2.1)}
     runs = [
         made_run(number, 1.0, figures=figures[kind]) for number, kind in enumerate(["good", "late", "long", "good"])
@@ -307,7 +311,7 @@ def test_a_late_event_loop() -> None:
         watch.start()
         watch.start()
         await asyncio.sleep(0.02)
-        time.sleep(0.2)  # noqa: ASYNC251 - the pause
+        asyncio.get_running_loop().call_soon(time.sleep, 0.2)
         await asyncio.sleep(0)
         await asyncio.sleep(0.02)
         return watch.take()

@@ -7,6 +7,7 @@ import io
 import json
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
@@ -21,10 +22,10 @@ from eagerstream_lab._load_results import load_load, load_schema, save_load
 from eagerstream_lab._load_terminal import print_load
 
 
-def shown(**options: object) -> str:
+def shown(**options: Any) -> str:
     """The output of these results on a terminal of 80 columns."""
     console = Console(width=80, record=True, file=io.StringIO(), color_system=None)
-    print_load(made_load(**options), console)  # type: ignore[arg-type]
+    print_load(made_load(**options), console)
     return console.export_text()
 
 
@@ -78,7 +79,8 @@ def test_exports(tmp_path: Path) -> None:
     assert {row["error"] for row in table} == {"", "APIError 529"}
     summary = json.loads(json_text(results))
     assert "each" not in summary["cases"][0]["levels"][0]
-    families = {family.name: family.samples for family in text_string_to_metric_families(openmetrics_text(results))}  # type: ignore[no-untyped-call]
+    parsed: Any = text_string_to_metric_families
+    families = {family.name: family.samples for family in parsed(openmetrics_text(results))}
     rates = {sample.labels["level"]: sample.value for sample in families["eagerstream_load_throughput_per_second"]}
     assert rates == {level["name"]: level["throughput_per_s"] for level in results["cases"][0]["levels"]}
     (median,) = (

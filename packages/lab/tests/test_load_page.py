@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packages.lab.tests.loads import made_load
@@ -44,7 +45,8 @@ def opened(driver: webdriver.Chrome, results: LoadResults, path: Path, *, width:
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_charts_are_seen(driver: webdriver.Chrome, tmp_path: Path, width: int, scheme: str) -> None:
     """Each chart has a size, its texts are inside, and nothing is wider than the screen; nor has axe a complaint."""
-    driver.get_log("browser")  # type: ignore[no-untyped-call]
+    log: Any = driver.get_log
+    log("browser")
     opened(driver, made_load(failed=1), tmp_path / "report.html", width=width, scheme=scheme)
     script = "return [...document.querySelectorAll('svg')].map((svg) => [svg.clientWidth, svg.clientHeight])"
     sizes = driver.execute_script(script)
@@ -58,7 +60,7 @@ def test_charts_are_seen(driver: webdriver.Chrome, tmp_path: Path, width: int, s
     run = "const done = arguments[0]; axe.run().then((found) => done(found.violations), (error) => done(String(error)))"
     found = driver.execute_async_script(run)
     assert [(rule["id"], [node["html"][:300] for node in rule["nodes"]]) for rule in found] == []
-    assert driver.get_log("browser") == []  # type: ignore[no-untyped-call]
+    assert log("browser") == []
     picture(driver, f"load-report-{width}.png")
 
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isinf
 from multiprocessing.connection import Connection
 from random import Random
@@ -186,7 +187,7 @@ def embedded_server(
     context = multiprocessing.get_context("spawn")  # a fork would take the event loop's state along
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=_serve, args=(theirs, proxied, upstream, max_requests, max_connections), daemon=True
+        target=partial(_serve, proxied=proxied), args=(theirs, upstream, max_requests, max_connections), daemon=True
     )
     with interrupts_blocked():
         process.start()
@@ -222,10 +223,11 @@ def interrupts_blocked() -> Iterator[None]:
 
 def _serve(
     connection: Connection,
-    proxied: bool,  # noqa: FBT001 - positional: a process
     upstream: str | None,
     max_requests: int,
     max_connections: int,
+    *,
+    proxied: bool,
 ) -> None:
     """Run the server in the other process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: ignore it here

@@ -314,7 +314,8 @@ class LoadClient:
             raise ClientLost("the process of a client has ended") from error
         if isinstance(received, EagerStreamError):
             raise received
-        return received  # type: ignore[no-any-return]
+        report: list[LoadedRun] | ClientEnd | bool = received
+        return report
 
     def close(self) -> None:
         """End the process, and all programs that it runs."""

@@ -135,7 +135,7 @@ def load(
     """
     from ._exports import check_exports
     from ._load_measure import LoadPlan
-    from ._load_plan import Limit, Phases, check_starts, levels_of, parse_seconds
+    from ._load_plan import Objective, Phases, check_starts, levels_of, parse_seconds
     from ._matrix import Matrix
     from ._programs import of_commands
 
@@ -154,7 +154,7 @@ def load(
         grace_s=parse_seconds(grace_period, "--grace-period"),
     )
     check_starts(levels, phases)
-    limits = tuple(Limit.parse(text) for text in slo or ())
+    limits = tuple(Objective.parse(text) for text in slo or ())
     selection = Selection(
         prompts=tuple(prompt or ()),
         prompt_files=tuple(prompt_file or ()),

@@ -24,7 +24,7 @@ from statistics import median
 from typing import Final, Literal, NamedTuple
 
 from ._kinds import Arrivals, is_shown
-from ._load_plan import FIGURES, Level, Limit, Phases, starts
+from ._load_plan import FIGURES, Level, Objective, Phases, starts
 from ._load_results import BaselineData, FigureData, KneeData, LevelData, RunsData
 from ._load_runs import LoadedRun
 from ._load_watch import BusyData, percentile
@@ -79,7 +79,7 @@ def level_data(
     *,
     arrivals: Arrivals,
     seed: int,
-    limits: Sequence[Limit],
+    limits: Sequence[Objective],
     stopped_s: float,
     interrupted: bool = False,
 ) -> LevelData:
@@ -150,7 +150,7 @@ def _completed(run: LoadedRun) -> bool:
     return run.error is None and run.ended_s is not None
 
 
-def is_good(run: LoadedRun, limits: Sequence[Limit]) -> bool:
+def is_good(run: LoadedRun, limits: Sequence[Objective]) -> bool:
     """Return True if a completed run is within all limits. A figure that does not apply to it breaks none."""
     values = dict(zip(FIGURES, run.figures, strict=True))
     return all((value := values[limit.figure]) is None or value <= limit.limit_s for limit in limits)

@@ -19,7 +19,7 @@ from ._embedded import EmbeddedServer, Simulation, embedded_server
 from ._kinds import Arrivals
 from ._load_client import ClientEnd, ClientLost, LoadClient
 from ._load_figures import Processes, level_data
-from ._load_plan import MAX_STARTS, Level, Limit, Phases
+from ._load_plan import MAX_STARTS, Level, Objective, Phases
 from ._load_results import BaselineData, LevelData
 from ._load_runs import ClientSettings, LoadedRun, Order
 from ._load_watch import BusyData
@@ -67,7 +67,7 @@ class LoadPlan:
     levels: tuple[Level, ...]
     phases: Phases
     arrivals: Arrivals
-    limits: tuple[Limit, ...]
+    limits: tuple[Objective, ...]
     seed: int
     clients: int
     max_concurrency: int

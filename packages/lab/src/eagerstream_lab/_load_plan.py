@@ -85,7 +85,7 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Objective:
     """Limit on a figure: a run within all limits counts as good.
 
     Attributes:
@@ -97,7 +97,7 @@ class Limit:
     limit_s: float
 
     @classmethod
-    def parse(cls, text: str) -> Limit:
+    def parse(cls, text: str) -> Objective:
         """Read `first_field:500ms`. The name of the figure may end in `_s`.
 
         Raises:

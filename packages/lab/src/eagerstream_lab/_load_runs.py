@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
@@ -183,9 +184,9 @@ class Load:
             if is_full:
                 free_at_s = self._now()
             self._starting += 1
-            tasks.start_soon(self._arrival, at_s, at_s < free_at_s, places)
+            tasks.start_soon(partial(self._arrival, at_s, places, queued=at_s < free_at_s))
 
-    async def _arrival(self, at_s: float, queued: bool, places: anyio.Semaphore) -> None:  # noqa: FBT001 - a task
+    async def _arrival(self, at_s: float, places: anyio.Semaphore, *, queued: bool) -> None:
         self._starting -= 1
         try:
             await self._once(at_s, queued=queued)
