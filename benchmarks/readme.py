@@ -378,6 +378,20 @@ def verdicts(results: Results) -> str:
     return f"{_numbers(('share of benchmarks, by rounds', *sizes), rows)}\n\n{told}"
 
 
+@_section("other_tools")
+def other_tools(results: Results) -> str:
+    """Table of the same work measured by the lab and by other tools."""
+    found = results["benchmarks"]["other_tools"]
+    rows = [
+        (name, tool, f"{theirs:.3f}", f"{ours:.3f}", f"{ours / theirs:.2f}")
+        for tool in ("hyperfine", "aiperf")
+        if tool in found
+        for name, (theirs, ours) in found[tool]["figures"].items()
+    ]
+    heads = ("seconds, or requests per second", "tool", "its figure", "the lab", "times as much")
+    return grid(heads, rows, [False, False, True, True, True])
+
+
 @_section("bytes_to_events")
 def bytes_to_events(results: Results) -> str:
     """Table of updates with the partial value, compared with `messages.stream()`."""

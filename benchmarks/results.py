@@ -64,6 +64,7 @@ BENCHMARKS: Mapping[str, tuple[str, ...]] = {
     "guard": (),
     "invalid_inputs": (),
     "verdicts": (),
+    "other_tools": ("aiperf", "hyperfine"),
 }
 """Modules, each with `main(console, *, quick)`, in the order in which they run, with the packages that are compared.
 

@@ -123,7 +123,14 @@ def test_the_conditions_of_a_benchmark() -> None:
     """They have the load, and the version of each peer. Those of npm or of other environments are with the figures."""
     described = machine.describe()
     assert float(described["load"]) >= 0
-    elsewhere = {"jsonriver", "pydantic-ai-harness", "pydantic-monty", *(peer.package for peer in PEERS)}
+    elsewhere = {
+        "aiperf",
+        "hyperfine",
+        "jsonriver",
+        "pydantic-ai-harness",
+        "pydantic-monty",
+        *(peer.package for peer in PEERS),
+    }
     assert {peer for peers in BENCHMARKS.values() for peer in peers} <= described.keys() | elsewhere
 
 

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packages.lab.tests.lab import made_results
@@ -392,3 +393,18 @@ def test_a_recording_that_cannot_be_eager(tmp_path: Path) -> None:
     assert_one_line(bench(tmp_path, "--recording", "held.jsonl"), 2, "eagerly")
     done = bench(tmp_path, "--recording", "held.jsonl", "--buffered", "-n", "1", "--warmup", "0", "--no-html")
     assert done.returncode == 0, done.stderr
+
+
+def test_options_beside_those_of_other_tools() -> None:
+    """The page for users of other tools names only options that exist."""
+    from typer.main import get_command
+
+    from eagerstream_lab._command import app
+
+    command: Any = get_command(app)
+    known = {option for one in (command, *command.commands.values()) for each in one.params for option in each.opts}
+    page = (Path(__file__).parents[3] / "docs/guides/other-tools.md").read_text(encoding="utf-8")
+    ours = [line.split("|")[2] for line in page.splitlines() if line.startswith("|")]
+    named = {option for cell in ours for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", cell)}
+    assert len(named) > 30
+    assert named <= known
