@@ -15,7 +15,7 @@ from packages.lab.tests.test_programs import LOOP, OURS, TOOLS, command
 from tests.commands import InProcess, assert_one_line, shown_code
 from tests.tables import rows
 
-from eagerstream_lab._load_results import LevelData, LoadResults, load_load, load_schema
+from eagerstream_lab._load_results import LevelData, LoadCaseData, LoadResults, load_load, load_schema
 from eagerstream_testing import Fault, FaultKind, Faults, ReplayServer, Scenario, Timing, reply, retime, text, tool_use
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -229,11 +229,25 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_programs(programs: Path) -> None:
-    """Beside our own loop: processes of one run, and one that makes many. All are measured at the same proxy."""
-    commands = ("--program", command("one.py"), "--program", command("many.py", "{concurrency}"))
-    options = (*commands, "--tools", "ours:TOOLS", "-c", "3", "--speed", "100", "--slo", "duration:30s")
-    done = load(programs, *options, *SHORT, "--duration", "8s", "--grace-period", "60s")
+def level_at_the_proxy(case: LoadCaseData) -> LevelData:
+    """The only level of a case without failures, whose figures come in their order."""
+    (level,) = case["levels"]
+    assert level["failed"] == 0, level["errors"]
+    assert level["completed"] > 0
+    assert level["proxy"] is not None
+    assert level["figures"]["first_field_s"]["n"] == level["runs"]
+    values = level["each"]["figures"]
+    names = ("first_byte_s", "first_field_s", "duration_s")
+    runs = [run for run in zip(*(values[name] for name in names), strict=True) if run != (None, None, None)]
+    assert all(None not in run and sorted(run, key=lambda value: value or 0) == [*run] for run in runs)
+    return level
+
+
+def test_a_program_of_one_run(programs: Path) -> None:
+    """So many processes, beside as many runs of our own loop, all measured at the same proxy."""
+    options = ("--program", command("one.py"), "--tools", "ours:TOOLS", "-c", "3", "--speed", "100", *SHORT)
+    at_once = ("--ramp-duration", "0s", "--warmup-duration", "0s", "--grace-period", "60s")
+    done = load(programs, *options, *at_once)
     assert done.returncode == 0, done.stderr
     results = results_of(programs)
     assert results["settings"]["measured_at"] == "proxy"
@@ -241,21 +255,22 @@ def test_programs(programs: Path) -> None:
     assert results["baseline"]["proxy_added_s"] is not None
     assert results["baseline"]["server"] is not None
     assert results["baseline"]["server"]["lag_max_s"] > 0
-    assert [case.get("program") for case in results["cases"]] == [None, "one.py", "many.py"]
-    ours, one, many = (case["levels"][0] for case in results["cases"])
-    for level in (ours, one, many):
-        assert level["failed"] == 0, level["errors"]
-        assert level["completed"] > 0
-        assert level["proxy"] is not None
-        assert level["figures"]["first_field_s"]["n"] == level["runs"]
-        values = level["each"]["figures"]
-        names = ("first_byte_s", "first_field_s", "duration_s")
-        runs = [run for run in zip(*(values[name] for name in names), strict=True) if run != (None, None, None)]
-        assert all(None not in run and sorted(run, key=lambda value: value or 0) == [*run] for run in runs)
+    assert [case.get("program") for case in results["cases"]] == [None, "one.py"]
+    ours, one = map(level_at_the_proxy, results["cases"])
     assert "tool_start_s" in ours["figures"]
     assert "tool_start_s" not in one["figures"]
-    assert one["throughput_per_s"] < many["throughput_per_s"]  # each process has to import the package
-    assert 1 < many["mean_concurrency"] <= 3.5
+    ends = zip(one["each"]["figures"]["duration_s"], one["each"]["end_s"], strict=True)
+    assert all((end_s or 0) - (took_s or 0) > 0.1 for took_s, end_s in ends)  # its own start does not count
+
+
+def test_a_program_of_many_runs(programs: Path) -> None:
+    """One process makes so many runs at once; the proxy finds them by their messages."""
+    options = ("--program", command("many.py", "{concurrency}"), "--programs-only", "--tools", "ours:TOOLS", "-c", "3")
+    done = load(programs, *options, "--speed", "100", *SHORT, "--duration", "12s", "--grace-period", "4s")
+    assert done.returncode == 0, done.stderr
+    level = level_at_the_proxy(results_of(programs)["cases"][0])
+    assert level["completed"] > 3
+    assert 0.1 < level["mean_concurrency"] <= 3.5
 
 
 def test_a_program_that_fails(programs: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from tests.tables import rows
 
 from eagerstream.recordings import Chunk, Recording
-from eagerstream_lab import _wire
 from eagerstream_lab._metrics import METRICS, figures
 from eagerstream_lab._wire import Exchange, Seen, WireLog, as_events, eager_form, wire_latency
 from eagerstream_testing import Timing, error_event, reply, retime, text, tool_use
@@ -141,10 +140,9 @@ def test_the_log_is_bounded() -> None:
     assert not log.collect(scripted=True).exchanges
 
 
-def test_the_requests_of_a_run_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requests_of_a_run_are_bounded() -> None:
     """The first ones are kept, and the reason why the others lack is told."""
-    monkeypatch.setattr(_wire, "_MAX_REQUESTS", 2)
-    log = WireLog()
+    log = WireLog(max_requests=2)
     for _ in range(2):
         log.begin(b"{}").end()
     assert log.collect(scripted=True).problem == ""

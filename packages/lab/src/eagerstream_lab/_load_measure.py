@@ -280,6 +280,7 @@ class _Drive:
         """Stop the clients, and return all runs, with what the proxy saw of them."""
         if len(self._marks) == 1:  # interrupted within the window
             self._read()
+        stopped_s = monotonic()
         for client in self._clients.values():
             client.stop()
         ends: dict[object, ClientEnd] = {}
@@ -293,7 +294,7 @@ class _Drive:
                 if isinstance(report := self._take(connection), ClientEnd):
                     ends[connection] = report
         seen = self._proxy.collect() if self._proxy is not None else None
-        runs = self._runs if seen is None else seen_runs(seen, self._runs, self._order)
+        runs = self._runs if seen is None else seen_runs(seen, self._runs, self._order, stopped_s=stopped_s)
         busy = [ends[connection].busy for connection in self._clients]
         known = [one for one in busy if one is not None]
         processes = Processes(known, self._busy["server"], self._busy["proxy"])

@@ -137,7 +137,12 @@ class Load:
 
     @property
     def is_done(self) -> bool:
-        """True if the window has passed, and each run that counts has ended."""
+        """True if the window has passed, and each run that counts has ended.
+
+        Only the proxy sees the runs of a program that makes many. Such a level lasts until its grace period is over.
+        """
+        if self._order.program is not None and self._order.program.runs_many:
+            return False
         end_s = self._phases.window[1]
         is_past = self._now() >= end_s and self._scheduled_s >= end_s
         return is_past and not self._starting and not self._under_way

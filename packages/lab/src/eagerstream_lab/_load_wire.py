@@ -17,8 +17,8 @@ from ._metrics import METRICS
 from ._wire import MANY, Exchange, Seen, wire_latency
 
 
-def seen_runs(seen: Seen, runs: Sequence[LoadedRun], order: Order) -> list[LoadedRun]:
-    """Return the runs with the figures that a proxy saw.
+def seen_runs(seen: Seen, runs: Sequence[LoadedRun], order: Order, *, stopped_s: float) -> list[LoadedRun]:
+    """Return the runs with the figures that a proxy saw, of a level that was stopped at this time.
 
     A program's own start does not count: its figures count from its first request, plus the delay of its start. A run
     fails if the proxy saw no complete conversation of it.
@@ -40,7 +40,7 @@ def seen_runs(seen: Seen, runs: Sequence[LoadedRun], order: Order) -> list[Loade
         merged = tuple(_added(value, late_s) if METRICS[figure].on_wire else client for figure, value, client in own)
         found.append(one._replace(figures=merged, error=one.error or fault))
     many = [exchange for name, exchanges in by_run.items() if name.startswith(MANY) for exchange in exchanges]
-    return found + [_conversation(seen, exchanges, order) for exchanges in conversations(many)]
+    return found + [_conversation(seen, exchanges, order, stopped_s) for exchanges in conversations(many)]
 
 
 def _wire_figures(seen: Seen, exchanges: Sequence[Exchange]) -> tuple[Figures, str | None, str]:
@@ -54,14 +54,15 @@ def _added(value: float | None, late_s: float) -> float | None:
     return None if value is None else value + late_s
 
 
-def _conversation(seen: Seen, exchanges: Sequence[Exchange], order: Order) -> LoadedRun:
+def _conversation(seen: Seen, exchanges: Sequence[Exchange], order: Order, stopped_s: float) -> LoadedRun:
     """Return the run of a conversation of a program that runs many at once."""
     figures, fault, status = _wire_figures(seen, exchanges)
     started_s = exchanges[0].sent_s - order.origin_s
     end_s = exchanges[-1].end_s
-    goes_on = end_s is None or (fault is None and status in (RunStatus.LIMIT, RunStatus.PAUSED))
-    ended_s = None if goes_on or end_s is None else end_s - order.origin_s
-    return LoadedRun(exchanges[0].run, started_s, started_s, ended_s, fault, figures, queued=False)
+    goes_on = fault is None and status in (RunStatus.LIMIT, RunStatus.PAUSED)
+    if end_s is None or end_s >= stopped_s or goes_on:  # under way when the level was stopped
+        return LoadedRun(exchanges[0].run, started_s, started_s, None, None, figures, queued=False)
+    return LoadedRun(exchanges[0].run, started_s, started_s, end_s - order.origin_s, fault, figures, queued=False)
 
 
 def conversations(exchanges: Iterable[Exchange]) -> list[list[Exchange]]:
