@@ -22,10 +22,12 @@ README = PAGE.read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DOCS, REPOSITORY = f"{PROJECT['urls']['Documentation']}/en/latest/", PROJECT["urls"]["Source"]
 RAW = REPOSITORY.replace("github.com", "raw.githubusercontent.com")
-ELSEWHERE = (  # protocols, and who speaks them
+ELSEWHERE = (  # protocols, who speaks them, and tools beside ours
     "https://agentclientprotocol.com",
     "https://apps.extensions.modelcontextprotocol.io",
     "https://docs.ag-ui.com",
+    "https://github.com/CopilotKit/aimock",
+    "https://github.com/giltene/wrk2",
     "https://zed.dev",
 )
 COMMANDS = sorted(
