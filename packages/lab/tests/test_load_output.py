@@ -18,8 +18,9 @@ from rich.console import Console
 from eagerstream.errors import UsageError
 from eagerstream_lab._load_exports import COLUMNS, csv_text, export_load, json_text, openmetrics_text
 from eagerstream_lab._load_figures import baseline_warnings, knees_of, short_warnings
-from eagerstream_lab._load_results import load_load, load_schema, save_load
+from eagerstream_lab._load_results import load_load, load_schema
 from eagerstream_lab._load_terminal import print_load
+from eagerstream_lab._results import save_json
 
 
 def shown(**options: Any) -> str:
@@ -60,7 +61,7 @@ def test_the_schema(tmp_path: Path) -> None:
     packaged = json.loads((resources.files("eagerstream_lab") / "load.schema.json").read_text())
     assert packaged == load_schema()
     results = made_load(failed=1)
-    save_load(results, tmp_path / "load.json")
+    save_json(tmp_path / "load.json", results)
     assert load_load(tmp_path / "load.json") == results
     validator = Draft202012Validator(load_schema())
     validator.validate(json.loads((tmp_path / "load.json").read_text()))

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from eagerstream._support.checks import check_positive
 from eagerstream._support.typer_app import new_app, run_app
@@ -34,6 +32,7 @@ from ._setup import (
     check_packages,
     keep_earlier,
     make_folder,
+    report_and_print,
     requested_by,
     simulation_of,
     sources_of,
@@ -323,21 +322,15 @@ def _save(results: Results, out: Path, exports: Sequence[Path], *, fitted: Fitte
 
 
 def _show(results: Results, out: Path, files: list[Path], *, html: bool) -> None:
-    """Write the report first, then print the table: a closed pipe loses nothing."""
+    """Write the report, and print the tables."""
     from ._terminal import print_results
 
-    report = out / "report.html"
-    try:
-        if html:
-            from ._report import write_report
+    report = None
+    if html:
+        from ._report import write_report
 
-            keep_earlier(report)
-            write_report(results, report)
-            files = [*files, report]
-    finally:
-        console = Console()
-        print_results(results, console)
-        console.print(Text(f"written: {', '.join(map(str, files))}"), soft_wrap=True)
+        report = partial(write_report, results)
+    report_and_print(out, files, report=report, show=partial(print_results, results))
 
 
 def main(arguments: Sequence[str]) -> int:

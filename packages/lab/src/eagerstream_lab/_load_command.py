@@ -7,12 +7,11 @@ import secrets
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from eagerstream._support.checks import check_positive
 from eagerstream.errors import EagerStreamError, UsageError
@@ -27,6 +26,7 @@ from ._setup import (
     check_packages,
     keep_earlier,
     make_folder,
+    report_and_print,
     requested_by,
     simulation_of,
 )
@@ -323,30 +323,24 @@ def _results(
 def _save(results: LoadResults, out: Path, exports: Sequence[Path]) -> list[Path]:
     """Save the results, and return the paths of the files."""
     from ._load_exports import export_load
-    from ._load_results import save_load
+    from ._results import save_json
 
     files = [out / "load.json", *exports]
     for file in files:
         keep_earlier(file)
-    save_load(results, files[0])
+    save_json(files[0], results)
     for path in exports:
         export_load(results, path)
     return files
 
 
 def _show(results: LoadResults, out: Path, files: list[Path], *, html: bool) -> None:
-    """Write the report first, then print the tables: a closed pipe loses nothing."""
+    """Write the report, and print the tables."""
     from ._load_terminal import print_load
 
-    report = out / "report.html"
-    try:
-        if html:
-            from ._load_report import write_load_report
+    report = None
+    if html:
+        from ._load_report import write_load_report
 
-            keep_earlier(report)
-            write_load_report(results, report)
-            files = [*files, report]
-    finally:
-        console = Console()
-        print_load(results, console)
-        console.print(Text(f"written: {', '.join(map(str, files))}"), soft_wrap=True)
+        report = partial(write_load_report, results)
+    report_and_print(out, files, report=report, show=partial(print_load, results))

@@ -29,7 +29,7 @@ from ._load_terminal import (
 )
 from ._load_watch import BusyData
 from ._metrics import METRICS
-from ._tables import MAX_WARNINGS, SIMULATED, left_out, scroll, section, table
+from ._tables import header, left_out, scroll, section, table
 from ._wording import LABEL_CHARS, machine_facts, metric_name, moment, seconds
 
 MAX_CASES: Final = 20
@@ -102,19 +102,7 @@ def _head(results: LoadResults) -> Markup:
         told = [f"{name} {seconds(busy['lag_p99_s'])} late" for name, busy in late if busy is not None]
         facts["Without load"] = ", ".join(told)
     facts |= machine_facts(results["machine"])
-    written = (
-        joined(element("dt", plain(name, LABEL_CHARS)), element("dd", plain(text, 3 * LABEL_CHARS)))
-        for name, text in facts.items()
-    )
-    noise = "; ".join(plain(text, 3 * LABEL_CHARS) for text in results["warnings"][:MAX_WARNINGS])
-    return element(
-        "header",
-        element("h1", "Latency under load"),
-        element("p", element("strong", "Simulated."), SIMULATED, class_="band") if results["simulated"] else None,
-        element("dl", *written, class_="facts"),
-        *(element("p", f"{note[:1].upper()}{note[1:]}.", class_="how") for note in notes(results)),
-        element("p", element("strong", "Noise."), f" {noise}.", class_="band") if noise else None,
-    )
+    return header("Latency under load", facts, results["warnings"], *notes(results), simulated=results["simulated"])
 
 
 class _Pictures:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from ._load_watch import BusyData
-from ._results import MAX_BYTES, MachineData, load_checked, save_json
+from ._results import MAX_BYTES, MachineData, load_checked, schema_of
 
 
 class LimitData(TypedDict):
@@ -217,24 +217,8 @@ KEY: Final = "eagerstream_load"
 
 
 def load_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the results. The package contains it as `load.schema.json`.
-
-    Writers add keys without a new version: readers ignore keys that they do not know.
-    """
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **TypeAdapter(LoadResults).json_schema(mode="serialization"),
-        "title": "Results of eagerstream bench load",
-    }
-
-
-def save_load(results: LoadResults, path: Path) -> None:
-    """Write results to a JSON file, replacing any existing file.
-
-    Raises:
-        UsageError: The file cannot be written. An existing file stays unchanged.
-    """
-    save_json(path, results)
+    """Return the JSON Schema of the results. The package contains it as `load.schema.json`."""
+    return schema_of(LoadResults, "Results of eagerstream bench load")
 
 
 def load_load(path: Path) -> LoadResults:

@@ -207,15 +207,8 @@ class Results(TypedDict):
 
 
 def results_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the results. The package contains it as `results.schema.json`.
-
-    Writers add keys without a new version: readers ignore keys that they do not know.
-    """
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **TypeAdapter(Results).json_schema(mode="serialization"),
-        "title": "Results of eagerstream bench",
-    }
+    """Return the JSON Schema of the results. The package contains it as `results.schema.json`."""
+    return schema_of(Results, "Results of eagerstream bench")
 
 
 def save_results(results: Results, path: Path) -> None:
@@ -238,6 +231,16 @@ def load_results(path: Path) -> Results:
 
 
 # --- JSON in files: written completely or not at all, and checked when read -------------------------------------------
+
+
+def schema_of(data: type, title: str) -> dict[str, Any]:
+    """Return the JSON Schema of a file.
+
+    Writers add keys without a new version: readers ignore keys that they do not know.
+    """
+    schema = TypeAdapter(data).json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
+
 
 DataT = TypeVar("DataT")
 _LARGEST: Final = 1e18

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from rich.console import Console
+from rich.text import Text
 
 from eagerstream.errors import MissingExtraError, UsageError
 
@@ -194,3 +196,26 @@ def keep_earlier(path: Path) -> None:
         while (kept := path.with_name(f"{name}{f'-{number}' if number > 1 else ''}{path.suffix}")).exists():
             number += 1
         path.replace(kept)
+
+
+def report_and_print(
+    out: Path, files: list[Path], *, report: Callable[[Path], object] | None, show: Callable[[Console], object]
+) -> None:
+    """Write the report first, then print the tables: a closed pipe loses nothing.
+
+    Args:
+        out: Folder for `report.html`.
+        files: Files that were written.
+        report: Writes the report to a path. `None` for no report.
+        show: Prints the tables.
+    """
+    try:
+        if report is not None:
+            path = out / "report.html"
+            keep_earlier(path)
+            report(path)
+            files = [*files, path]
+    finally:
+        console = Console()
+        show(console)
+        console.print(Text(f"written: {', '.join(map(str, files))}"), soft_wrap=True)

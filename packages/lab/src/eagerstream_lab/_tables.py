@@ -99,17 +99,23 @@ def head(results: Results) -> Markup:
         speed = "" if settings["speed"] in (None, 1) else f", played {settings['speed']:g} times as fast"
         facts["Simulated"] = f"profile {plain(settings['profile'] or 'of the recording', LABEL_CHARS)}{speed}"
     facts |= machine_facts(results["machine"])
+    return header("Latency of streamed tool inputs", facts, results["warnings"], simulated=results["simulated"])
+
+
+def header(title: str, facts: Mapping[str, str], warnings: Sequence[str], *notes: str, simulated: bool) -> Markup:
+    """Return the header of a page with its facts, notes and warnings."""
     written = (
         joined(element("dt", plain(name, LABEL_CHARS)), element("dd", plain(text, 3 * LABEL_CHARS)))
         for name, text in facts.items()
     )
-    warnings = "; ".join(plain(text, 3 * LABEL_CHARS) for text in results["warnings"][:MAX_WARNINGS])
+    warned = "; ".join(plain(text, 3 * LABEL_CHARS) for text in warnings[:MAX_WARNINGS])
     return element(
         "header",
-        element("h1", "Latency of streamed tool inputs"),
-        element("p", element("strong", "Simulated."), SIMULATED, class_="band") if results["simulated"] else None,
+        element("h1", title),
+        element("p", element("strong", "Simulated."), SIMULATED, class_="band") if simulated else None,
         element("dl", *written, class_="facts"),
-        element("p", element("strong", "Warnings."), f" {warnings}.", class_="band") if warnings else None,
+        *(element("p", f"{note[:1].upper()}{note[1:]}.", class_="how") for note in notes),
+        element("p", element("strong", "Warnings."), f" {warned}.", class_="band") if warned else None,
     )
 
 
