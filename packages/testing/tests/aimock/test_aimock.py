@@ -61,15 +61,19 @@ class Double:
     def __init__(self, url: str, url_of: Callable[[Platform], str] | None = None) -> None:
         self.url = url
         self.url_of = url_of or (lambda _: url)
-        self.client = anthropic.Anthropic(base_url=url, api_key="any", max_retries=0, timeout=20)
+
+    def client(self) -> anthropic.Anthropic:
+        """Return a new client, to be closed."""
+        return anthropic.Anthropic(base_url=self.url, api_key="any", max_retries=0, timeout=20)
 
     def events(self, asked: str, *, eager: bool = True, **more: Any) -> list[tuple[float, Any]]:
         """Return the events of a streamed response, with their times; as many as come before a failure."""
         tool = {"name": "get_weather", "input_schema": {"type": "object"}, "eager_input_streaming": eager}
         request: Any = {**_BODY, "messages": [{"role": "user", "content": asked}], "tools": [tool], **more}
         begun_s, found = time.monotonic(), []
-        with suppress(Exception):  # each version of the client has other exceptions for a connection that breaks
-            for event in self.client.messages.create(**request, stream=True):
+        # Each version of the client has other exceptions for a connection that breaks.
+        with self.client() as client, suppress(Exception):
+            for event in client.messages.create(**request, stream=True):
                 found.append((time.monotonic() - begun_s, event))
         return found
 
@@ -152,15 +156,18 @@ def _holds_back(double: Double) -> bool:
     return spreads[1] < spreads[0] / 3
 
 
-def _bedrock(double: Double) -> anthropic.AnthropicBedrock:
+def _bedrock(double: Double, *, stream: bool) -> bool:
     url = double.url_of(Platform.BEDROCK)
-    return anthropic.AnthropicBedrock(base_url=url, api_key="any", aws_region="us-east-1", max_retries=0)
+    with anthropic.AnthropicBedrock(base_url=url, api_key="any", aws_region="us-east-1", max_retries=0) as client:
+        if stream:
+            return bool([*client.messages.create(**_BODY, stream=True)])
+        return bool(client.messages.create(**_BODY).content)
 
 
 def _vertex(double: Double) -> bool:
     url = double.url_of(Platform.VERTEX)
     client = anthropic.AnthropicVertex(base_url=url, access_token="any", project_id="p", region="global", max_retries=0)
-    with suppress(anthropic.NotFoundError):
+    with client, suppress(anthropic.NotFoundError):
         return bool(client.messages.create(**_BODY).content)
     return False
 
@@ -185,8 +192,8 @@ def _first_byte_and_pace(double: Double) -> bool:
 
 
 def _overloaded(double: Double) -> bool:
-    with pytest.raises(anthropic.APIStatusError) as caught:
-        double.client.messages.create(**{**_BODY, "messages": [{"role": "user", "content": "busy"}]})
+    with double.client() as client, pytest.raises(anthropic.APIStatusError) as caught:
+        client.messages.create(**{**_BODY, "messages": [{"role": "user", "content": "busy"}]})
     body: Any = caught.value.body
     return bool(caught.value.status_code == 529 and body["error"]["type"] == "overloaded_error")
 
@@ -215,8 +222,8 @@ _CHECKS: Final[dict[str, Callable[[Double], bool]]] = {
     "results select the next turn": _second_turn,
     "first byte, pace and jitter": _first_byte_and_pace,
     "the API's errors, by status and type": _overloaded,
-    "Amazon Bedrock, not streamed": lambda double: bool(_bedrock(double).messages.create(**_BODY).content),
-    "Amazon Bedrock, streamed": lambda double: bool([*_bedrock(double).messages.create(**_BODY, stream=True)]),
+    "Amazon Bedrock, not streamed": lambda double: _bedrock(double, stream=False),
+    "Amazon Bedrock, streamed": lambda double: _bedrock(double, stream=True),
     "inputs written exactly as given": lambda double: _said(double, "weather") == _RAW,
     "inputs that are not JSON": lambda double: _said(double, "invalid") == '{"city": Paris}',
     "the empty first fragment of the API": lambda double: not double.fragments("weather")[0][1],
