@@ -141,6 +141,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         (["--programs-only"], "--programs-only needs a --program"),
         (["--export", "none/x.csv"], "none/x.csv: cannot be written"),
         (["--export", "x.xlsx"], "must end in .csv, .json, .prom"),
+        (["--export", "bench-results/results.json"], "is a result"),
+        (["--export", "x.csv", "--export", "./x.csv"], "is a result"),
+        (["--min-effect", "0%"], "greater than 0"),
         (["--export", "x.csv", "compare", "a.json", "b.json"], "--export is for measuring"),
         (["--speed", "1e-320"], "speed must"),
         (["--tools", "leaves:tools"], "SystemExit"),
@@ -381,6 +384,11 @@ def test_compare(tmp_path: Path, in_process: InProcess, monkeypatch: pytest.Monk
     assert_one_line(done, 1, "1 limit could not be checked")
     assert_one_line(in_process("bench", "compare", "a.json", "b.json", "--strict"), 2, "--fail-if")
     assert_one_line(in_process("bench", "compare", "a.json", "b.json", "--export", "c.txt"), 2, ".md")
+    before = (tmp_path / "b.json").read_bytes()
+    assert_one_line(in_process("bench", "compare", "a.json", "b.json", "--export", "./b.json"), 2, "is read")
+    assert (tmp_path / "b.json").read_bytes() == before
+    (tmp_path / "c.json").write_text('{"eagerstream_load": 1}')
+    assert_one_line(in_process("bench", "compare", "a.json", "c.json"), 2, "it is a load test")
     (tmp_path / "b.json").write_text("{}")
     assert_one_line(in_process("bench", "compare", "a.json", "b.json"), 2, "b.json")
 

@@ -60,7 +60,7 @@ def test_a_pace_that_changes_is_found() -> None:
     """A profile does not reproduce a pace that falls within a response, and its goodness says so."""
     (fault,) = goodness(recordings(5, slower=8.0, stalls=0)).faults()
     assert "fitted badly: first half of the text: " in fault
-    one, _ = goodness(recordings(1, slower=8.0, stalls=0)).faults()
+    (one,) = goodness(recordings(1, slower=8.0, stalls=0)).faults()  # from one recording, it cannot be told
     assert one.startswith("fitted to one recording, and compared with the same")
 
 
@@ -117,6 +117,25 @@ def test_a_folder(folder: Path, few_replays: None) -> None:
     assert loaded == fitted.profile
     with pytest.raises(UsageError, match="arrival times"):
         fit([folder / "turns", folder / "timeless.jsonl"])  # it was named
+
+
+def test_a_recording_given_twice(folder: Path, few_replays: None) -> None:
+    """It would be held out from itself."""
+    path = min((folder / "turns").iterdir())
+    with pytest.raises(UsageError, match="given twice"):
+        fit([path, path])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jitter", [0.0, 0.5])
+def test_a_steady_recording_is_not_fitted_badly(jitter: float, tmp_path: Path) -> None:
+    """The times of a profile are rounded, and a replay has the longest gap as often as it was recorded."""
+    bad = 0
+    for seed in range(6):
+        timing = Timing(tokens_per_second=80, first_byte_s=0.6, jitter=jitter, seed=seed)
+        retime(reply(text("The harbour lies still. " * 30)), timing).save(tmp_path / f"{seed}.jsonl")
+        bad += any("badly" in note for note in fit([tmp_path / f"{seed}.jsonl"]).profile.notes)
+    assert bad <= 1  # each figure has an error of 1 %
 
 
 def test_simulated_times_are_noted(tmp_path: Path, few_replays: None) -> None:

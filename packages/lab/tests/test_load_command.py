@@ -281,4 +281,4 @@ def test_a_program_that_fails(programs: Path) -> None:
     assert done.returncode == 1
     (level,) = levels_of(programs)
     assert level["runs"] == level["failed"] + level["unfinished"]
-    assert [*level["errors"]] == ["ProgramFailed"]
+    assert [*level["errors"]] == ["ProgramFailed: exit code 1; its last words: no"]

@@ -18,6 +18,7 @@ import anyio
 import pytest
 from jsonschema_rs import Draft202012Validator
 from packages.lab.tests.lab import made_results, poem_cases
+from packages.lab.tests.test_ci import AGENT
 from packages.lab.tests.test_command import bench, started
 from tests.commands import shown_code
 from tests.support import until
@@ -381,7 +382,8 @@ def test_programs_that_cannot_be_compared(folder: Path) -> None:
     programs = [argument for name in scripts for argument in ("--program", command(name))]
     options = ("--programs-only", "--speed", "100", "-n", "1", "--warmup", "0", "--no-html")
     done = bench(folder, *programs, *options)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "eagerstream: every run of complete.py, deaf.py failed"
     assert "complete.py/simulated/program: WireError: no request to POST .../messages" in done.stderr
     assert "only to /v1/complete" in done.stderr
     assert "deaf.py/simulated/program: WireError: no request came to the address in ANTHROPIC_BASE_URL" in done.stderr
@@ -421,6 +423,41 @@ def test_two_programs_alone(folder: Path) -> None:
     verdicts = {one["metric"]: one["verdict"] for one in results["comparisons"] if one["verdict"]}
     assert verdicts == {"large_parameter_s": "lower"}
     assert "a: old (buffered), b: new (eager); simulated" in done.stdout
+
+
+FLAKY = """
+import pathlib, sys
+
+starts = pathlib.Path("starts")
+starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+if len(starts.read_text()) == 4:
+    sys.exit("no luck")
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_once(folder: Path) -> None:
+    """Its other runs are compared. A run that ended before its first request says nothing about its tools."""
+    (folder / "steady.py").write_text(AGENT.replace("TOOL_S", "0"))
+    (folder / "flaky.py").write_text(FLAKY + AGENT.replace("TOOL_S", "0"))
+    programs = ("--program", command("steady.py"), "--program", command("flaky.py"), "--programs-only")
+    done = bench(folder, *programs, "--speed", "100", "-n", "4", "--no-html", "--primary", "duration_s")
+    assert done.returncode == 0, done.stderr
+    assert "flaky.py (buffered): 1 of 4 failed with ProgramFailed" in done.stdout
+    assert "compared with none" not in done.stdout
+    (one,) = (one for one in load_results(folder / "bench-results/results.json")["comparisons"] if one["verdict"])
+    assert one["difference"]["n"] == 3
+
+
+@pytest.mark.slow
+def test_a_program_that_always_fails(folder: Path) -> None:
+    """The benchmark fails, although the runs of the other one are kept."""
+    (folder / "steady.py").write_text(AGENT.replace("TOOL_S", "0"))
+    (folder / "never.py").write_text("import sys; sys.exit('no luck')")
+    programs = ("--program", command("steady.py"), "--program", command("never.py"), "--programs-only")
+    done = bench(folder, *programs, "--speed", "100", "-n", "1", "--warmup", "0", "--no-html")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "eagerstream: every run of never.py failed"
 
 
 @pytest.mark.slow

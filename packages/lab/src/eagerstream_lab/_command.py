@@ -30,6 +30,7 @@ from ._setup import (
     SIMULATED_MODEL,
     check_live,
     check_packages,
+    check_targets,
     keep_earlier,
     make_folder,
     report_and_print,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 _FIGURES: Final = "\n\n".join(["The figures:", *(f"- {label}: {meaning}" for label, meaning in MEANINGS.items())])
 
+
+_FILES: Final = ("results.json", "profile.json", "report.html")
+"""Files in the folder of the results."""
 
 app = new_app(invoke_without_command=True)
 
@@ -192,6 +196,7 @@ def bench(
         raise UsageError("--until needs two cases to compare")
     conditions = Conditions(simulation=simulation, max_tokens=max_tokens, max_turns=max_turns, timeout_s=timeout_s)
     exports = export or []
+    check_targets([*(out / name for name in _FILES), *exports], sources=map(Path, recording or ()))
     make_folder(out, exports)
     _warn_of_no_verdict(plan)
     if live:
@@ -219,8 +224,13 @@ def bench(
     _show(results, out, files, html=not no_html and not interrupts)
     if cause is not None:
         raise cause
-    if all(one.failure for one in measured if one.step.repetition >= 0):
+    counted = [one for one in measured if one.step.repetition >= 0]
+    if all(one.failure for one in counted):
         raise EagerStreamError("every run failed")
+    completed = {one.step.case.id for one in counted if not one.failure}
+    labels = matrix.labels()
+    if failed := [labels[case.id] for case in matrix.cases if case.id not in completed]:
+        raise EagerStreamError(f"every run of {', '.join(failed)} failed")
 
 
 app.command("load")(load)

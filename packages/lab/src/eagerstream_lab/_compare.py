@@ -18,6 +18,7 @@ from ._comparison import Compared, Side, compare
 from ._limits import Limit
 from ._markdown import markdown
 from ._results import load_results, save_whole
+from ._setup import check_targets
 from ._terminal import print_comparison
 
 EXCEEDED: Final = 3
@@ -70,7 +71,8 @@ def compare_results(
     for path in export or ():
         if path.suffix not in _FORMATS:
             raise UsageError(f"--export {path}: the name must end in {' or '.join(_FORMATS)}")
-    limits = [Limit.parse(text) for text in fail_if or ()]
+    check_targets(export or (), sources=results)
+    limits = [Limit.parse(text) for text in dict.fromkeys(fail_if or ())]
     if strict and not limits:
         raise UsageError("--strict needs a --fail-if")
     compared = compare([_side(path) for path in results], confidence=confidence, min_effect=min_effect, limits=limits)

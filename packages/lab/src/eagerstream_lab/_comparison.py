@@ -119,7 +119,7 @@ def compare(
             for id, case in first.items()
         ]
     compared = [pair for pair in pairs if pair.b is not None]
-    if not compared:
+    if not compared and not (is_single and limits):  # a limit on a case that failed is not checked
         raise UsageError("the benchmark compares no cases" if is_single else "the benchmarks have no case in common")
     settings: SettingsData = {**sides[0].results["settings"], "confidence": confidence, "min_effect": min_effect}
     settings |= {"until": None, "looks": [1]}

@@ -16,11 +16,13 @@ from rich.text import Text
 from eagerstream._support.files import replacing
 from eagerstream._support.markup import Markup, element, joined, plain
 from eagerstream._support.wording import count_text, visible
+from eagerstream.errors import UsageError
 from eagerstream.loop import Gaps
 
 from ._charts import GapCurve, gap_curves
 from ._drawing import matplotlib_settings
 from ._goodness import REPLAYS, FigureFit, Fit, fit
+from ._setup import check_targets
 from ._tables import scroll, table
 from ._wording import LABEL_CHARS, Scale, seconds
 
@@ -48,6 +50,10 @@ def fit_recordings(
     With several recordings, the replays of each come from a profile of the others. Three recordings are the minimum to
     find a bad fit, and ten are better. `eagerstream bench --profile FILE` plays the profile.
     """
+    for path, suffix in ((out, ".json"), (report, ".html")):
+        if path is not None and path.suffix.lower() != suffix:
+            raise UsageError(f"{path}: the name must end in {suffix}")
+    check_targets([out, *([report] if report else [])], sources=recordings)
     fitted = fit(recordings)
     if report is not None:
         with matplotlib_settings():

@@ -51,6 +51,8 @@ MAX_FRAGMENTS: Final = 50_000
 
 _ASIDE: Final = 2.58
 """Distance of a mean from its expectation, in standard deviations, that has a probability of 1 %."""
+_SAME: Final = 0.001
+"""Difference of two equal figures, as a share: a profile has rounded times."""
 _LEFT_OUT: Final = 5
 """Maximum number of recordings that were left out to name."""
 _NOTE_CHARS: Final = 2_000
@@ -70,8 +72,8 @@ class Arrivals:
 
     @cached_property
     def gaps_s(self) -> list[float]:
-        """The gaps between fragments of the same block, sorted."""
-        return sorted(two[2] - one[2] for one, two in pairwise(self.fragments) if one[0] == two[0])
+        """The gaps between fragments of the same block, sorted, in microseconds as those of a profile."""
+        return sorted(round(two[2] - one[2], 6) for one, two in pairwise(self.fragments) if one[0] == two[0])
 
     @cached_property
     def gaps(self) -> Gaps | None:
@@ -198,6 +200,8 @@ def fit(paths: Sequence[Path]) -> Fit:
     for path, is_named in _files(paths):
         try:
             recording = readable(Recording.load(path), str(path))
+            if any(recording.chunks == other.chunks for other in recordings):
+                raise UsageError(f"{path}: the same recording is given twice")
             paces.append(Pace.of(recording, name=str(path)))
         except UsageError as error:
             if is_named:
@@ -314,9 +318,14 @@ def _replays(profile: Fitted, received: Sequence[Fragment]) -> Iterator[Arrivals
 def _figure_fit(label: str, values: Sequence[tuple[float, list[float]]], recordings: int) -> FigureFit:
     drawn = sorted(value for _, of in values for value in of)
     n = len(values)
-    outside = sum(value > of[-1] or (value < of[0] and label != _DISTANCE) for value, of in values)
+    outside = sum(
+        value * (1 - _SAME) > of[-1] or (value * (1 + _SAME) < of[0] and label != _DISTANCE) for value, of in values
+    )
     # Equal figures, such as the first byte of the only recording, count half.
-    below = fmean((bisect_left(of, value) + bisect_right(of, value)) / 2 / len(of) for value, of in values)
+    below = fmean(
+        (bisect_left(of, value * (1 - _SAME)) + bisect_right(of, value * (1 + _SAME))) / 2 / len(of)
+        for value, of in values
+    )
     is_aside = n >= LEAST_HELD_OUT and label != _DISTANCE and abs(below - 0.5) * sqrt(12 * n) > _ASIDE
     cuts = quantiles(drawn, n=40, method="inclusive")
     return FigureFit(

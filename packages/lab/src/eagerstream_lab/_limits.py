@@ -87,7 +87,7 @@ class Limit(NamedTuple):
         metric = found[1]
         if metric not in METRICS:
             raise UsageError(f"--fail-if: {metric!r:.40} is no figure: choose from {', '.join(METRICS)}")
-        amount = Amount.parse(found[3], "--fail-if")
+        amount = Amount.parse(found[3], "--fail-if", may_be_zero=True)
         if not amount.is_share and METRICS[metric].unit != "s":
             raise UsageError(f"--fail-if: {amount.text} is a time, but {metric} is none: give a share, such as 2%")
         return cls(text.strip(), metric, 1 if found[2] == "+" else -1, amount)

@@ -24,6 +24,7 @@ from ._setup import (
     Selection,
     check_live,
     check_packages,
+    check_targets,
     keep_earlier,
     make_folder,
     report_and_print,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ._programs import Program
     from ._results import MachineData
 
+_FILES: Final = ("load.json", "report.html")
 DEFAULT_LEVELS: Final = (1, 4, 16, 64)
 _MAX_OPEN: Final = 1_000
 _MAX_OPEN_PROGRAMS: Final = 32
@@ -190,12 +192,15 @@ def load(
         timeout_s=timeout_s,
     )
     exports = export or []
+    check_targets([*(out / name for name in _FILES), *exports], sources=map(Path, recording or ()))
     make_folder(out, exports)
     if live:
         _ask(plan, yes=yes)
     with interrupts_wait() as interrupts:  # once measuring has ended, Ctrl-C loses nothing
         results, cause = _measure(plan, interrupts)
         if cause is not None and not any(case["levels"] for case in results["cases"]):
+            if isinstance(cause, KeyboardInterrupt):
+                typer.echo("interrupted before the first window: nothing was measured", err=True)
             raise cause  # there is nothing to keep
         files = _save(results, out, exports)
     if interrupts and cause is None:

@@ -44,6 +44,8 @@ MIN_KNEE_LEVELS: Final = 3
 
 _MIN_WINDOW: Final = 3.0
 """Length of a window, in median durations of its runs, below which its throughput is rough."""
+_MAX_ERRORS: Final = 20
+"""Maximum number of kinds of errors to keep: those of programs have their last words."""
 _PARTS: Final = 16
 """Parts of the window whose medians show a trend."""
 _MIN_IN_PART: Final = 3
@@ -129,7 +131,7 @@ def level_data(
         "completed": len(completed),
         "failed": len(failed),
         "unfinished": never - len(failed),
-        "errors": dict(Counter(run.error for run in failed if run.error is not None).most_common()),
+        "errors": dict(Counter(run.error for run in failed if run.error is not None).most_common(_MAX_ERRORS)),
         "throughput_per_s": round(len(good_ends) / duration_s, 6),
         "goodput_per_s": round(len(goods) / duration_s, 6) if limits else None,
         "good_share": sum(is_good(run, limits) for run in completed) / total if limits and total else None,
@@ -240,8 +242,8 @@ def baseline_warnings(baseline: BaselineData | None) -> Iterator[str]:
 def short_warnings(name: str, levels: Sequence[LevelData]) -> Iterator[str]:
     """Yield a warning for each level whose window is short compared with its runs."""
     for level in levels:
-        durations = level["figures"].get("duration_s")
-        middle = durations["p50"] if durations is not None else None
+        ended_s = [end_s for end_s in level["each"]["end_s"] if end_s is not None]
+        middle = median(ended_s) if ended_s else None
         if middle is not None and level["duration_s"] < _MIN_WINDOW * middle and not level["interrupted"]:
             took = f"runs of {seconds(middle)} in a window of {seconds(level['duration_s'])}"
             yield f"{name}, {level['name']}: {took}: throughput is rough; give a longer --duration"

@@ -18,13 +18,14 @@ from eagerstream.errors import EagerStreamError
 
 from ._kinds import Arrivals
 from ._load_plan import FIGURES, MAX_STARTS, Level, Phases, share_of, starts, user_starts
-from ._programs import Program, run_program
+from ._programs import Program, ProgramFailed, run_program
 from ._setup import Selection
 from ._wire import MANY, address_of
 
 _PAUSE_S: Final = 0.1
 """Pause of a user after a failed run, so that refusals are no flood."""
 _MAX_CAUSES: Final = 10
+_ERROR_CHARS: Final = 160
 
 Figures: TypeAlias = tuple[float | None, ...]
 """Values of `FIGURES`, in seconds after the intended start; `None` if a figure does not apply, or is not known."""
@@ -256,6 +257,8 @@ def variables_of(settings: ClientSettings, name: str) -> dict[str, str]:
 def _name_of(error: BaseException) -> str:
     """Return the class of an exception, with the status of a refused request, or the class of its first cause."""
     name = type(error).__name__
+    if isinstance(error, ProgramFailed):
+        return f"{name}: {error}"[:_ERROR_CHARS]
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return f"{name} {status}"

@@ -148,7 +148,8 @@ class _Attempt:
             "latency": latency.to_dict(arrivals=True),
         }
         if self._case.program is not None:
-            run["same_responses"] = self._scripted
+            if latency.requests:  # a run that ended before its first request says nothing about its tools
+                run["same_responses"] = self._scripted
             # Not 0: a proxy does not see the tools.
             run["latency"] |= {"tool_s": None, "hidden_s": None, "won_s": None}
         words = _told(failure, self._conditions.timeout_s) if failure else None

@@ -51,15 +51,17 @@ class Amount(NamedTuple):
     is_share: bool
 
     @classmethod
-    def parse(cls, text: str, option: str) -> Amount:
+    def parse(cls, text: str, option: str, *, may_be_zero: bool = False) -> Amount:
         """Read "2%", "20ms" or "0.5s".
 
         Raises:
-            UsageError: It is something else, or not greater than 0.
+            UsageError: It is something else, or 0, unless it `may_be_zero`.
         """
         found = _AMOUNT.fullmatch(text.strip())
-        if found is None or not float(found[1]):
+        if found is None:
             raise UsageError(f"{option} must be a share or a time, such as 2% or 20ms, not {text!r:.40}")
+        if not float(found[1]) and not may_be_zero:
+            raise UsageError(f"{option} must be greater than 0, not {text!r:.40}")
         unit = found[2]
         return cls(text.strip(), float(found[1]) / {"%": 100, "ms": 1000, "s": 1}[unit], unit == "%")
 

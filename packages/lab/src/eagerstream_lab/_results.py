@@ -243,6 +243,13 @@ def schema_of(data: type, title: str) -> dict[str, Any]:
 
 
 DataT = TypeVar("DataT")
+_KINDS: Final = {
+    "eagerstream_bench": "benchmark",
+    "eagerstream_bench_comparison": "comparison",
+    "eagerstream_load": "load test",
+    "eagerstream_profile": "profile",
+}
+"""Kinds of files, by the member with their version."""
 _LARGEST: Final = 1e18
 """Maximum size of a number: sums of larger ones may be infinite."""
 
@@ -294,7 +301,9 @@ def load_checked(path: Path, adapter: TypeAdapter[DataT], *, what: str, key: str
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON") from error
     if not isinstance(data, dict) or key not in data:
-        raise UsageError(f"{path}: no {what} of eagerstream: there is no {key!r}")
+        other = next((kind for name, kind in _KINDS.items() if isinstance(data, dict) and name in data), None)
+        why = f"there is no {key!r}" if other is None else f"it is a {other}"
+        raise UsageError(f"{path}: no {what} of eagerstream: {why}")
     if data[key] != VERSION:
         raise UsageError(f"{path}: version {data[key]!r:.40} of a {what} is not known, only {VERSION}")
     pending: list[Any] = [data]

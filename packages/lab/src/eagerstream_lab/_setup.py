@@ -169,6 +169,19 @@ def check_live(profile: str | None, speed: float | None, *, live: bool) -> None:
         raise UsageError("--profile and --speed apply to the server on this machine: leave them out with --live")
 
 
+def check_targets(targets: Sequence[Path], *, sources: Iterable[Path] = ()) -> None:
+    """Check that no file is written twice, or over one that is read.
+
+    Raises:
+        UsageError: One is.
+    """
+    seen = {path.resolve(): "is read" for path in sources}
+    for path in targets:
+        if (why := seen.get(path.resolve())) is not None:
+            raise UsageError(f"{path}: {why}, so nothing else is written to it")
+        seen[path.resolve()] = "is a result"
+
+
 def make_folder(out: Path, exports: Sequence[Path]) -> None:
     """Check that the exports can be written, in the folder of the results or elsewhere, and make that folder.
 
