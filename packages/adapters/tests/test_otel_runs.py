@@ -180,7 +180,7 @@ async def test_one_trace(collected: Collected) -> None:
 @needs_client_spans
 @pytest.mark.parametrize("betas", [[], ["fine-grained-tool-streaming-2025-05-14"]])
 async def test_the_client_and_the_wire(collected: Collected, betas: list[str]) -> None:
-    """A request has one span of a chat, also with a client that makes its own; the server is told of that span."""
+    """A request has one span of a chat, also with a client that makes its own. The server gets the id of that span."""
     with collected.tracing():
         async with collected.serving(reply(tool_use("now", {})), DONE) as (client, server):
             await finished(client, now, betas=betas)

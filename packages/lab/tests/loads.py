@@ -1,4 +1,4 @@
-"""What the tests of load share: runs, processes and results without measuring."""
+"""Runs, processes and results without measuring, for the tests of load."""
 
 from __future__ import annotations
 

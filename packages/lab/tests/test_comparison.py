@@ -52,7 +52,7 @@ def states(comparison: Compared) -> dict[str, str]:
 
 
 def test_another_day(results: Results) -> None:
-    """A case that became slower is told, one that did not is not."""
+    """The case that became slower has verdicts, and the other one has none."""
     comparison = compared(results, made_results(buffered_s=15.0, eager_s=4.0, seed=2))
     verdicts = {case["id"]: {one["verdict"] for one in case["metrics"]} for case in comparison["cases"]}
     assert verdicts == {EAGER: {"higher", None}, BUFFERED: {"undecided", None}}
@@ -295,7 +295,7 @@ def html(text: str) -> str:
 
 
 def test_markdown() -> None:
-    """What a pull request shows: the limits and the verdicts first, the trend, and all figures if one opens them."""
+    """A pull request shows the limits and the verdicts first, then the trend, and all figures when they are opened."""
     page = html(markdown(compared(*history(), limits=["duration_s:+10%"])))
     assert "<h3>Benchmark: 1 of 2 limits exceeded (simulated)</h3>" in page
     assert re.search(r"<code>duration_s:\+10%</code></td>\s*<td>exceeded</td>", page)

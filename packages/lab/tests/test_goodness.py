@@ -101,7 +101,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder(folder: Path, few_replays: None) -> None:
-    """What cannot be fitted in it is left out, and the profile says so, also when it is loaded again."""
+    """Recordings that cannot be fitted are left out. The profile names them, also when it is loaded again."""
     fitted = fit([folder])
     assert len(fitted.profile.paces) == 3
     assert fitted.profile.name == folder.name

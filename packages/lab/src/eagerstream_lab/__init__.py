@@ -18,7 +18,7 @@
 | `_saved_runs.py` | the command `eagerstream bench show`: figures and time lines of saved runs |
 | `_compare.py`, `_comparison.py` | the command `eagerstream bench compare`: several benchmarks, or the cases of one |
 | `_limits.py`, `_trend.py`, `_markdown.py` | limits for CI, figures over many benchmarks, comments for pull requests |
-| `_terminal.py`, `_report.py` | show the results in the terminal and as a page |
+| `_terminal.py`, `_report.py`, `_page.py` | show the results in the terminal and as a page |
 
 `streaming` and `loop` record the marks of a single run. `run.latency` reports the figures derived from them.
 """

@@ -29,10 +29,7 @@ def assemble(
         UsageError: As for `Plan`.
     """
     plan = Plan.of(settings, pairs=len(matrix.pairs()))
-    runs: dict[str, list[Measured]] = {case.id: [] for case in matrix.cases}
-    for one in measured:
-        if one.step.repetition >= 0:
-            runs[one.step.case.id].append(one)
+    runs = _counted(matrix, measured)
     labels = matrix.labels()
     cases = [_case(case, labels[case.id], runs[case.id], settings) for case in matrix.cases]
     same = {case.id: all(one.run.get("same_responses", True) for one in runs[case.id]) for case in matrix.cases}
@@ -65,15 +62,21 @@ def is_enough(matrix: Matrix, plan: Plan, measured: Sequence[Measured], rounds: 
     """Return True if the benchmark may stop after this number of rounds that count."""
     if plan.until is None or rounds not in plan.looks:
         return False
-    runs: dict[str, list[Measured]] = {case.id: [] for case in matrix.cases}
-    for one in measured:
-        if one.step.repetition >= 0:
-            runs[one.step.case.id].append(one)
+    runs = _counted(matrix, measured)
     return plan.is_enough(
         (_values(name, runs[base.id]), _values(name, runs[other.id]))
         for base, other in matrix.pairs()
         for name in plan.primary
     )
+
+
+def _counted(matrix: Matrix, measured: Iterable[Measured]) -> dict[str, list[Measured]]:
+    """Return the runs that count, by the ids of their cases."""
+    runs: dict[str, list[Measured]] = {case.id: [] for case in matrix.cases}
+    for one in measured:
+        if one.step.repetition >= 0:
+            runs[one.step.case.id].append(one)
+    return runs
 
 
 def _case(case: Case, label: str, runs: Sequence[Measured], settings: SettingsData) -> CaseData:

@@ -15,6 +15,7 @@ from eagerstream._support.wording import count_text
 from eagerstream.errors import EagerStreamError, UsageError
 
 from ._comparison import Compared, Side, compare
+from ._exports import check_exports
 from ._limits import Limit
 from ._markdown import markdown
 from ._results import load_results, save_whole
@@ -68,9 +69,7 @@ def compare_results(
     Exit codes: 0, all limits are kept or undecided. 1, a limit could not be checked. 2, the command cannot run as
     given. 3, a limit is exceeded.
     """
-    for path in export or ():
-        if path.suffix not in _FORMATS:
-            raise UsageError(f"--export {path}: the name must end in {' or '.join(_FORMATS)}")
+    check_exports(export or (), _FORMATS)
     check_targets(export or (), sources=results)
     limits = [Limit.parse(text) for text in dict.fromkeys(fail_if or ())]
     if strict and not limits:

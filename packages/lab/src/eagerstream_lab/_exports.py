@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, get_args
@@ -29,15 +29,16 @@ COLUMNS: Final = (
 )
 
 
-def check_exports(paths: Sequence[Path]) -> None:
-    """Check that the suffix of each file names a format.
+def check_exports(paths: Sequence[Path], formats: Iterable[str] | None = None) -> None:
+    """Check that the suffix of each file names a format: one of these, or of those that a benchmark has.
 
     Raises:
         UsageError: One does not.
     """
+    suffixes = [*(_FORMATS if formats is None else formats)]
     for path in paths:
-        if path.suffix not in _FORMATS:
-            raise UsageError(f"--export {path}: the name must end in {', '.join(_FORMATS)}")
+        if path.suffix not in suffixes:
+            raise UsageError(f"--export {path}: the name must end in {', '.join(suffixes)}")
 
 
 def export(results: Results, path: Path) -> None:

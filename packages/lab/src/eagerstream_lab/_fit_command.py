@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Annotated, Final
 
 import typer
@@ -13,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eagerstream._support.files import replacing
-from eagerstream._support.markup import Markup, element, joined, plain
+from eagerstream._support.markup import Markup, element, plain
 from eagerstream._support.wording import count_text, visible
 from eagerstream.errors import UsageError
 from eagerstream.loop import Gaps
@@ -22,6 +19,7 @@ from eagerstream.loop import Gaps
 from ._charts import GapCurve, gap_curves
 from ._drawing import matplotlib_settings
 from ._goodness import REPLAYS, FigureFit, Fit, fit
+from ._page import page_html, write_page
 from ._setup import check_targets
 from ._tables import scroll, table
 from ._wording import LABEL_CHARS, Scale, seconds
@@ -58,8 +56,7 @@ def fit_recordings(
     if report is not None:
         with matplotlib_settings():
             page = _page(fitted)
-        with replacing(report, private=False) as file:
-            file.write(page.encode())
+        write_page(page, report)
     fitted.profile.save(out)
     console = Console()
     console.print(Text(f"{_told(fitted)}\n"), soft_wrap=True)
@@ -138,5 +135,4 @@ def _page(fitted: Fit) -> str:
         element("figure", scroll(gap_curves(curves, prefix="f0-"), "Gaps"), class_="card") if curves else None,
         tables[1],
     )
-    template = Template(files(__package__).joinpath("page.html").read_text("utf-8"))
-    return template.substitute(title=joined(f"Profile {name}"), body=body)
+    return page_html(f"Profile {name}", body)

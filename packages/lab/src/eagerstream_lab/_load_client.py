@@ -83,7 +83,7 @@ class _Sending:
 
 
 class _Client:
-    """The process of a client: it takes orders, and carries each out until it is told to stop."""
+    """The process of a client. It takes orders, and carries each out until it gets the next message."""
 
     def __init__(self, connection: Connection, settings: ClientSettings) -> None:
         self._connection = connection

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Final
 
-from eagerstream._support.files import replacing
 from eagerstream._support.markup import Markup, element, joined, plain
 from eagerstream._support.wording import count_text
 
@@ -29,6 +26,7 @@ from ._load_terminal import (
 )
 from ._load_watch import BusyData
 from ._metrics import METRICS
+from ._page import page_html, write_page
 from ._tables import header, left_out, scroll, section, table
 from ._wording import LABEL_CHARS, machine_facts, metric_name, moment, seconds
 
@@ -65,9 +63,7 @@ def write_load_report(results: LoadResults, path: Path) -> None:
         MissingExtraError: Matplotlib is not installed.
         OSError: The file cannot be written.
     """
-    text = load_report_html(results)
-    with replacing(path, private=False) as file:  # a report is meant for others
-        file.write(text.encode())
+    write_page(load_report_html(results), path)
 
 
 def load_report_html(results: LoadResults) -> str:
@@ -81,9 +77,7 @@ def load_report_html(results: LoadResults) -> str:
         shown = [pictures.case(case) for case in results["cases"][:MAX_CASES] if case["levels"]]
     main = element("main", *shown, left_out(len(results["cases"]) - MAX_CASES, "case"))
     kind = "Simulated latency" if results["simulated"] else "Latency"
-    title = joined(f"{kind} under load, {moment(results['created_at'])}")
-    page = Template(files(__package__).joinpath("page.html").read_text("utf-8"))
-    return page.substitute(title=title, body=joined(_head(results), main))
+    return page_html(f"{kind} under load, {moment(results['created_at'])}", _head(results), main)
 
 
 def _head(results: LoadResults) -> Markup:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Final
 
-from eagerstream._support.files import replacing
-from eagerstream._support.markup import Markup, element, joined, plain
+from eagerstream._support.markup import Markup, element, plain
 from eagerstream._support.wording import count_text
 from eagerstream.loop import Gaps
 
 from . import _tables as tables
 from ._charts import GapCurve, distribution, gap_curves, percentiles
 from ._drawing import matplotlib_settings
+from ._page import page_html, write_page
 from ._results import CaseData, MeasuredRun, Results
 from ._selection import MAX_CASES, MAX_PAIRS, gaps_s, median_run, metrics, pairs, scales_s, shown_runs
 from ._tables import left_out, scroll, section, table, time_line
@@ -30,9 +28,7 @@ def write_report(results: Results, path: Path) -> None:
         MissingExtraError: Matplotlib is not installed.
         OSError: The file cannot be written.
     """
-    text = report_html(results)
-    with replacing(path, private=False) as file:  # a report is meant for others
-        file.write(text.encode())
+    write_page(report_html(results), path)
 
 
 def report_html(results: Results) -> str:
@@ -55,9 +51,7 @@ def report_html(results: Results) -> str:
             tables.failed(results, names),
         )
     kind = "Simulated latency" if results["simulated"] else "Latency"
-    title = joined(f"{kind} of streamed tool inputs, {moment(results['created_at'])}")
-    page = Template(files(__package__).joinpath("page.html").read_text("utf-8"))
-    return page.substitute(title=title, body=joined(tables.head(results), main))
+    return page_html(f"{kind} of streamed tool inputs, {moment(results['created_at'])}", tables.head(results), main)
 
 
 # --- charts of a report, each section with an explanation -------------------------------------------------------------

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Annotated, Final
 
 import typer
@@ -15,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eagerstream._support.files import replacing
 from eagerstream._support.markup import Markup, element, joined, plain
 from eagerstream._support.wording import count_text, gap_text, visible
 from eagerstream.loop import RunLatency
@@ -23,6 +20,7 @@ from eagerstream_progress import Record, joined_runs, latency_of, load_records
 
 from ._drawing import matplotlib_settings
 from ._metrics import METRICS, figures
+from ._page import page_html, write_page
 from ._selection import run_end_s
 from ._tables import table, time_line
 from ._waterfall import Panel
@@ -72,8 +70,7 @@ def show_runs(
     if out is not None:
         with matplotlib_settings():
             page = _page(saved)
-        with replacing(out, private=False) as file:
-            file.write(page.encode())
+        write_page(page, out)
     console = Console()
     for run in saved:
         console.print(Text(f"{visible(run.name)}: {run.ending}"), soft_wrap=True)
@@ -94,8 +91,7 @@ def _page(runs: Sequence[SavedRun]) -> str:
         *(_section(run, number) for number, run in enumerate(runs[:_MAX_DRAWN])),
         element("p", f"{count_text(left_out, 'run')} left out.", class_="how") if left_out > 0 else None,
     )
-    template = Template(files(__package__).joinpath("page.html").read_text("utf-8"))
-    return template.substitute(title="Saved runs", body=body)
+    return page_html("Saved runs", body)
 
 
 def _section(run: SavedRun, number: int) -> Markup:
