@@ -13,10 +13,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from eagerstream import RunningCall
+from eagerstream import RunningCall, TextStream
 from eagerstream.errors import ToolError, UsageError
-from eagerstream.limits import Limits
-from eagerstream.tools import CallState, InProcessExecutor, tool
+from eagerstream.inputs import GrowingInput
+from eagerstream.limits import DEFAULT_LIMITS, Limits
+from eagerstream.tools import CallState, InProcessExecutor, ToolCall, tool
+from eagerstream.tools._call import CallHost
+from eagerstream_wire import InputAccumulator
+from tests.streams import block_stop, input_delta, message_delta, tool_start
 from tests.support import Heard, Unlucky, all_tasks_blocked
 from tests.tools.calls import a_call, answer_to, contents, double, execute_all
 
@@ -415,3 +419,34 @@ release.set()
 """
     for backend in ("asyncio", "trio"):
         subprocess.run([sys.executable, "-c", program, backend], check=True, timeout=50, cwd=ROOT)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_call_that_is_answered_while_its_start_is_written(streams: bool) -> None:
+    """Its tool is not called any more, whether its input was still being written or not."""
+    begun = []
+
+    @tool
+    async def write(body: TextStream) -> str:
+        """Write."""
+        begun.append([piece async for piece in body])
+        return "written"
+
+    async def refuse(call: ToolCall) -> None:
+        call.refuse("too late")
+
+    accumulator = InputAccumulator(input_type=GrowingInput)
+    accumulator.feed(tool_start(0, "write"))
+    accumulator.feed(input_delta(0, '{"body": "x"}'))
+    call = ToolCall(accumulator.inputs[0], 1, DEFAULT_LIMITS, failed_groups={})
+    call.streams, call.tool = streams, write
+    if not streams:
+        accumulator.feed(block_stop(0))
+        accumulator.feed(message_delta("tool_use"))
+    call.host = CallHost()
+    call.host.gate = refuse
+    executor = InProcessExecutor([write])
+    executor.admit(call)
+    with anyio.fail_after(30):
+        await executor.execute(call)
+    assert (begun, call.text, call.is_error) == ([], "too late", True)

@@ -353,6 +353,9 @@ class InProcessExecutor:
                     try:
                         if (gate := call.host.gate) is not None:
                             await gate(call)
+                            if call.result is not None:
+                                tasks.cancel_scope.cancel()
+                                return
                         said = await self._invoke(tool, arguments, call, begin)
                     except (Exception, SystemExit) as error:
                         said = Invoked(error_response(error), raised=True, error=error)
