@@ -33,6 +33,7 @@ from eagerstream_testing import (
     thinking,
     tool_use,
 )
+from tests.continuing import is_asked, rest_of
 from tests.docs.line import line
 from tests.docs.programs import PAGES, Done, programs, run_program, serving
 from tests.source_tree import ROOT
@@ -485,6 +486,27 @@ def step_by_step(done: Done) -> None:
 def errors(done: Done) -> None:
     assert done.output == "401 authentication_error False\nerror after 1 turns, 1 calls\n"
     assert RunResult.from_json((done.folder / "run.json").read_text()).messages[-1]["role"] == "user"
+
+
+_LONG_POEM = {"path": "poem.txt", "body": "".join(f"This is line {number}.\n" for number in range(20))}
+
+
+def _rest_of_poem(request: Mapping[str, Any]) -> Recording:
+    if asked := is_asked(request):
+        seen = request["messages"][-2]["content"][-1]["input"]
+        return reply(tool_use("continue_input", rest_of(_LONG_POEM, seen, asked)))
+    return reply(text("Done."))
+
+
+@program(
+    reply(tool_use("write_file", json.dumps(_LONG_POEM)[:200]), stop_reason="max_tokens"),
+    _rest_of_poem,
+    warns=r"an input was cut off after 200 characters, and its rest is asked for: max_tokens \(requests .*\)\n",
+)
+def continued_inputs(done: Done) -> None:
+    assert done.output == f"completed wrote {len(_LONG_POEM['body'])} characters\n"
+    assert (done.folder / "out" / "poem.txt").read_text() == _LONG_POEM["body"]
+    assert [request.body["max_tokens"] for request in done.requests] == [4096, 8192, 4096]
 
 
 @program(reply(_MILD))

@@ -228,7 +228,7 @@ async def test_raise() -> None:
 def _delays(error: APIError, **options: Any) -> list[float]:
     course = Course(**{**REQUEST, "max_restarts": 20, **options})
     delays = []
-    for _ in range(course._options["max_restarts"]):
+    for _ in range(course.options["max_restarts"]):
         course.prepare()
         turn = course.begin()
         delays.append(course.interrupt(turn, empty_message(), error))

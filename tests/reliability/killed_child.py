@@ -213,6 +213,7 @@ async def _converse(
             messages=[{"role": "user", "content": f"Run {run_id}"}],
             tools=World(run_id, effects).tools(),
             threads="always" if attempt.has_threads else None,
+            on_truncated="continue_input",
             journal=journal,
             run_id=run_id,
         ) as run:

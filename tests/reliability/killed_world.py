@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections import Counter
@@ -20,6 +21,7 @@ from eagerstream import RunningCall, TextStream, validate_history
 from eagerstream.recordings import Recording
 from eagerstream.tools import Done, Tool, ToolCall, ask_elsewhere
 from eagerstream_testing import Scenario, http_error, reply, text, thinking, tool_use
+from tests.continuing import is_asked, rest_of
 
 TOOLS: Final = ("look", "pay", "write", "transfer", "launch", "ship")
 ONCE: Final = ("pay", "write", "transfer", "launch", "ship")
@@ -181,7 +183,7 @@ def was_tried(result: str) -> bool:
 class Model:
     """Makes the calls of each run's plan. It makes a call again if the history does not have its result.
 
-    Each response has other ids, also to the same request.
+    Each response has other ids, also to the same request. Every third one is cut off in the input of its last call.
 
     Attributes:
         scenario: Answers as this model.
@@ -202,18 +204,33 @@ class Model:
         run = str(messages[0]["content"]).removeprefix("Run ")
         with self._lock:
             number = next(self._numbers)
+        if asked := is_asked(request):
+            cut = messages[-2]["content"][-1]
+            rest = rest_of(_input_of(cut["name"], cut["input"]["item"]), cut["input"], asked)
+            return reply(tool_use("continue_input", rest), message_id=f"msg_{number}")
         tried = {call for call, _, result in results_of(messages) if was_tried(result)}
         for calls in plan_of(run):
             if missing := [(name, item) for name, item in calls if f"{name} {item}" not in tried]:
                 blocks = [_call(name, item) for name, item in missing]
                 opening = thinking("Hm.", signature="s") if number % 2 else text("Next.")
+                if number % 3 == 0:
+                    blocks[-1] = _cut_call(*missing[-1])
+                    return reply(opening, *blocks, stop_reason="max_tokens", message_id=f"msg_{number}")
                 return reply(opening, *blocks, text("So."), message_id=f"msg_{number}")
         return reply(text("Done."), message_id=f"msg_{number}")
 
 
+def _input_of(name: str, item: str) -> dict[str, str]:
+    return {"item": item, "body": " ".join(map(str, range(30)))} if name == "write" else {"item": item}
+
+
 def _call(name: str, item: str) -> Any:
-    input = {"item": item, "body": "x" * 60} if name == "write" else {"item": item}
-    return tool_use(name, input, fragment_chars=8)
+    return tool_use(name, _input_of(name, item), fragment_chars=8)
+
+
+def _cut_call(name: str, item: str) -> Any:
+    raw = json.dumps(_input_of(name, item))
+    return tool_use(name, raw[: -20 if name == "write" else -1], fragment_chars=8, closed=False)
 
 
 def broken_laws(run: str, effects: Effects, messages: list[Any], refused: set[str]) -> list[str]:

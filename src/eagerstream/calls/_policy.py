@@ -35,20 +35,11 @@ from typing import Final, Literal, TypeAlias
 
 from eagerstream_wire._stop_reasons import standard_stop_reason
 
-OnTruncated: TypeAlias = Literal["stop", "retry", "report", "raise"]
-"""The reaction to a response that `max_tokens` cut.
-
-`"stop"`: the run ends. `"raise"`: it ends with a `LimitError`. `"retry"`: if nothing has started to run, the request
-is sent once more with twice the tokens; otherwise as `"report"`. `"report"`: the cut call is answered as cut off, the
-others with their results, and the run continues; without a call it ends.
-"""
+OnTruncated: TypeAlias = Literal["stop", "retry", "report", "raise", "continue_input"]
+"""The reaction to a response that `max_tokens` cut: see `LoopOptions`."""
 
 OnInterrupt: TypeAlias = Literal["resume", "raise"]
-"""The reaction to a response that breaks off.
-
-`"resume"`: if nothing of it has started to run, the same request is sent again after a pause. Otherwise its finished
-calls become the turn, and the run continues with their results. `"raise"`: the run ends with the error.
-"""
+"""The reaction to a response that breaks off: see `LoopOptions`."""
 
 
 class RunStatus(StrEnum):
@@ -213,6 +204,8 @@ def ending_of(stop_reason: str | None, *, on_truncated: OnTruncated, forbids_ret
     # A peer may send anything as a stop reason; a list has no hash, and would be a TypeError in the lookup.
     ending = _TABLE.get(standard_stop_reason(stop_reason), _UNKNOWN) if isinstance(stop_reason, str) else _UNKNOWN
     # A retry would repeat the calls that have started. Reporting runs nothing twice, and also lets the run continue.
-    if ending.then is Then.TRUNCATED and (on_truncated == "report" or (on_truncated == "retry" and forbids_retry)):
+    # So does an input whose rest could not be had.
+    reports = on_truncated in ("report", "continue_input") or (on_truncated == "retry" and forbids_retry)
+    if ending.then is Then.TRUNCATED and reports:
         return _TO_REPORT
     return ending

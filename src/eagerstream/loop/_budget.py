@@ -10,7 +10,6 @@ from eagerstream_wire import MessageAssembler, total_tokens
 from eagerstream_wire._assistant_message import blocks_of, uncounted_tokens
 
 from ..errors import UsageError
-from ..inputs._growing_input import GrowingInput
 
 Price: TypeAlias = Callable[[Mapping[str, Any], str], float]
 """The cost of a response, from its usage and its model, in any currency."""
@@ -93,7 +92,7 @@ class Budget:
         self.tokens, self.cost = state.get("tokens", 0), state.get("cost", 0.0)
 
 
-def usage_so_far(assembler: MessageAssembler[GrowingInput]) -> dict[str, Any]:
+def usage_so_far(assembler: MessageAssembler[Any]) -> dict[str, Any]:
     """Return the usage of a response that is being read: its counts, and an estimate of the output from its text."""
     message = assembler.message
     usage: dict[str, Any] = {**(message.get("usage") or {})}

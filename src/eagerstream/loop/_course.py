@@ -50,6 +50,7 @@ class Course:
         UsageError, HistoryError: As for `Conversation`.
 
     Attributes:
+        options: Those that decide if and how it continues, each with its value.
         result: The result as of now.
         tools: The tools by name.
         executor: Runs the calls.
@@ -76,8 +77,8 @@ class Course:
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
         check_count("max_tokens", max_tokens, least=0)
-        self._options = taken(given, LOOP_DEFAULTS)
-        check_loop_options(self._options)
+        self.options = taken(given, LOOP_DEFAULTS)
+        check_loop_options(self.options)
         calls = taken(given, CALL_DEFAULTS)
         eager: bool = given.pop("eager", True)
         self.tools: Toolbox
@@ -101,21 +102,21 @@ class Course:
         """The error to raise after the last turn is closed, so that its calls have their results first."""
         check_names(given, RunOptions)
         parameters = request_parameters(model, max_tokens, tools, given, eager=eager)
-        if self._options["repair"]:
+        if self.options["repair"]:
             # Before the ids are read, which the repair may change.
             repaired, self.result.repairs = repair_history(self.result.messages, parameters.get("tools", ()))
             self.result.messages = [*repaired]
         runnable = GivenTools(tools, self.tools, calls["executor"], context)
-        self._requests = Requests(parameters, self.result, self.output, runnable, self._options, eager=eager)
+        self._requests = Requests(parameters, self.result, self.output, runnable, self.options, eager=eager)
         self.max_breakpoints = MAX_BREAKPOINTS
         """Maximum number of cache breakpoints in a request."""
         self._turn: Turn | None = None
         self.host: CallHost = CallHost(deps=context)
         self.listeners: tuple[CallListener, ...] = ()
-        bounds = self._options
+        bounds = self.options
         self.budget: Budget = Budget(bounds["max_total_tokens"], bounds["max_cost"], bounds["price"])
         """The bounds of the run, and the part of them that is used."""
-        self._continuing = Continuing(self._options, self.limits, self.result, self.budget)
+        self._continuing = Continuing(self.options, self.limits, self.result, self.budget)
         self.known_answers: Mapping[str, Callable[[ToolCall], None]] = {}
         """For calls of a response that was restored from a journal, by id: they have run, or must not run again."""
         self.compaction: Compaction = Compaction()
@@ -136,7 +137,7 @@ class Course:
     @property
     def cuts_at_budget(self) -> bool:
         """True if a response ends where its estimate passes the budget."""
-        return self._options["on_budget"] == "cut" and self.budget.is_bounded
+        return self.options["on_budget"] == "cut" and self.budget.is_bounded
 
     @property
     def turns(self) -> int:
@@ -230,6 +231,15 @@ class Course:
         body = self._requests.body(self._continuing.retry_max_tokens, most_breakpoints=self.max_breakpoints)
         return self.compaction.request(body) if self.compaction.is_under_way else body
 
+    def request_again(self) -> dict[str, Any]:
+        """Return the body of a request that an earlier process has sent. The turn of it is about to begin.
+
+        Raises:
+            UsageError, HistoryError: As for `Conversation.request`.
+        """
+        self._requests.prepare(self._continuing.turns + 1)
+        return self.complete_request()
+
     def begin(self, messages: Sequence[Mapping[str, Any]] | None = None) -> Turn:
         """Return the turn of a request that is about to be sent, or has been.
 
@@ -290,7 +300,7 @@ class Course:
         turn.end(message, ending or self.ending_of(turn, reason))
         if turn.ending is not None and turn.ending.then is Then.TRUNCATED:
             # `max_tokens` cut the response, and it is not reported.
-            if self._options["on_truncated"] == "raise":
+            if self.options["on_truncated"] == "raise":
                 self.failure = LimitError("max_tokens", self._requests.max_tokens, "the response")
             elif self._continuing.asks_for_more(self._requests.max_tokens):
                 self.void(turn)
@@ -384,7 +394,7 @@ class Course:
 
     def ending_of(self, turn: Turn, stop_reason: str | None) -> Ending:
         """Return the row of the transition table for a response with this stop reason."""
-        return ending_of(stop_reason, on_truncated=self._options["on_truncated"], forbids_retry=turn.forbids_retry)
+        return ending_of(stop_reason, on_truncated=self.options["on_truncated"], forbids_retry=turn.forbids_retry)
 
     def abandon(self, message: AssistantMessage, status: RunStatus) -> None:
         """End the conversation: the current response broke off, or nobody waits for it any more.
@@ -441,4 +451,4 @@ class Course:
         if call.input.outcome is not Outcome.INVALID or call.repaired is not None:
             return False
         tool = self.tools.find(call.input.block)
-        return ((tool and tool.on_invalid) or self._options["on_invalid"]) == "buffer_next"
+        return ((tool and tool.on_invalid) or self.options["on_invalid"]) == "buffer_next"

@@ -6,6 +6,7 @@
 | `said` | when a message is said | it is not lost |
 | `request` | before a request | the same request is sent again, if nothing of its response had begun |
 | `response` | with a `start`: the blocks before it; at the end of a response: the rest | what had begun is salvaged |
+|            | before the rest of a cut input is asked for: all that has come | it is asked for again |
 | `start` | before a tool is called | the call does not run twice |
 | `approval` | when somebody has decided about a call | nobody is asked again |
 | `cancel` | when another process has cancelled the run | it is not looked at again |
@@ -200,7 +201,7 @@ class Durability(Keeper):
 
     def salvaging(self, turn: Turn, assembler: MessageAssembler[Any], saved: OpenTurn) -> None:
         """See `Keeper`."""
-        self._response = WrittenResponse(turn, assembler, len(saved.blocks))
+        self._response = WrittenResponse(turn, assembler, len(saved.blocks), is_cut=saved.is_cut)
         self._has_open_turn = False
 
     async def sending(self, turn: Turn, assembler: MessageAssembler[Any]) -> None:
@@ -392,6 +393,11 @@ class Durability(Keeper):
         if turn.calls:
             assert self._response is not None
             self._note(self._response.rest(message))
+
+    async def cut(self, message: AssistantMessage) -> None:
+        """See `Keeper`."""
+        assert self._response is not None
+        await self._append(self._response.cut(message))
 
     def restarted(self, turn: Turn) -> None:
         """See `Keeper`."""

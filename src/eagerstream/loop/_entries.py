@@ -145,6 +145,8 @@ class _Response(_Entry):
     blocks: list[_Block]
     message: _Object
     is_whole: NotRequired[bool]
+    is_cut: NotRequired[bool]
+    at: NotRequired[_Count]
 
 
 class _Start(_Entry):

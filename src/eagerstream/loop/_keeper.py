@@ -114,6 +114,13 @@ class Keeper(CallHost, CallListener):
     def responded(self, turn: Turn, message: AssistantMessage) -> None:
         """Write the rest of a response that has ended or broken off, if its calls still run."""
 
+    async def cut(self, message: AssistantMessage) -> None:
+        """Write a response whose last input was cut off, before a request for the rest of it.
+
+        Raises:
+            JournalError: The run may not continue.
+        """
+
     def restarted(self, turn: Turn) -> None:
         """Write that the peer has started a response again: what is known of it does not count."""
 

@@ -51,7 +51,7 @@ class LoopOptions(TypedDict, total=False):
             `LIMIT`. 50 by default. None for no bound: a model that never stops calling tools is then paid for without
             end.
         max_continuations: How often in a row the run continues after a response that was paused (status `PAUSED` beyond
-            it), or cut and reported (`TRUNCATED`); 5 by default.
+            it), or cut and reported (`TRUNCATED`), and how often it asks for the rest of one input; 5 by default.
         max_consecutive_tool_errors: Turns in a row in which every call failed, at most; status `LIMIT`. The model
             usually corrects a call in two or three tries. None (default) for no bound.
         max_total_tokens: Tokens of all responses at most, those of runs that tools start among them: input, from and
@@ -73,8 +73,13 @@ class LoopOptions(TypedDict, total=False):
         on_truncated: The reaction to a response cut by `max_tokens`. `"stop"` (default): the run ends. `"retry"`: if
             nothing of it has started to run, it is requested once more with twice the tokens; else as `"report"`.
             `"report"`: the model is told which call was cut, gets the results of the others, and continues; without a
-            call the run ends. `"raise"`: the run ends with a `LimitError`.
-        max_tokens_cap: The most tokens that a retry asks for; None (default) for twice `max_tokens`.
+            call the run ends. `"raise"`: the run ends with a `LimitError`. `"continue_input"`: if the cut is inside the
+            input of a call, the model is asked for the rest of that input, as often as `max_continuations` allows, and
+            the call goes on with it. With `on_interrupt="resume"`, so it is after a lost connection. Each request with
+            tools has one more, `continue_input`. If the model does not continue at the seam, or nothing can prove that
+            it does: as `"report"`. For a `Conversation`, which sends nothing itself: as `"report"`.
+        max_tokens_cap: The most tokens that a retry asks for; None (default) for twice `max_tokens`. Each request for
+            the rest of an input asks for twice the tokens of the one before, up to this; with None, for `max_tokens`.
         on_interrupt: The reaction to a response that breaks off: a lost connection, silence, an `error` event,
             nonsense, no end; and to a request refused for the time being (429, 529, ...), unless the client retries
             these itself. `"resume"` (default): if nothing of it has started to run, the same request is sent again

@@ -43,6 +43,7 @@ class OpenTurn:
         message: The fields of the assistant message, without its content.
         blocks: The blocks of the response that are known. Each is `{"block": as it started, "raw": text of its input}`.
         is_whole: The response had ended.
+        is_cut: The input of its last block had been cut off, and the rest of it was about to be asked for.
         calls: The calls that had begun or have a result, by id, as saved.
         results: The ids of those that have a result.
         progress: The last progress of each call.
@@ -54,6 +55,7 @@ class OpenTurn:
     message: dict[str, Any] = field(default_factory=dict)
     blocks: list[dict[str, Any]] = field(default_factory=list)
     is_whole: bool = False
+    is_cut: bool = False
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
     progress: dict[str, Any] = field(default_factory=dict)
@@ -63,9 +65,16 @@ class OpenTurn:
     @property
     def has_begun(self) -> bool:
         """True if something of the response had begun: it must not be requested again."""
-        return bool(self.asked) or any(
-            id not in self.results or CallState(call["state"]).ran for id, call in self.calls.items()
+        return (
+            self.is_cut
+            or bool(self.asked)
+            or any(id not in self.results or CallState(call["state"]).ran for id, call in self.calls.items())
         )
+
+    @property
+    def last_id(self) -> str:
+        """The id in the last block."""
+        return str(self.blocks[-1]["block"].get("id")) if self.blocks else ""
 
     def check_tools(self, tools: Toolbox) -> None:
         """Check that there is a tool for each call that had begun or waits for a decision, and has no result.
@@ -83,16 +92,17 @@ class OpenTurn:
         """Take an entry of the turn."""
         match entry["kind"]:
             case "response":
-                self.blocks += entry["blocks"]
+                # A block whose input was cut off comes again, with more of its input.
+                self.blocks[entry.get("at", len(self.blocks)) :] = entry["blocks"]
                 self.message = dict(entry["message"])
-                self.is_whole = entry.get("is_whole", False)
+                self.is_whole, self.is_cut = entry.get("is_whole", False), entry.get("is_cut", False)
             case "start":
                 self.calls[entry["id"]] = entry["call"]
             case "result":
                 self.calls[entry["id"]] = entry["call"]
                 self.results.add(entry["id"])
             case "restart":
-                self.blocks, self.message, self.is_whole = [], {}, False
+                self.blocks, self.message, self.is_whole, self.is_cut = [], {}, False, False
                 self.calls, self.results, self.asked = {}, set(), set()
                 self.progress, self.decisions = {}, {}
             case "asked":
@@ -179,6 +189,10 @@ def events_of(turn: OpenTurn) -> Iterator[dict[str, Any]]:
     if turn.is_whole:
         reasons = {name: value for name in _REASONS if (value := turn.message.get(name)) is not None}
         yield {"type": "message_delta", "delta": reasons, "usage": turn.message.get("usage") or {}}
+        yield {"type": "message_stop"}
+    elif turn.is_cut:
+        # However it was cut: if the rest cannot be had, the run goes on with what there is.
+        yield {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {}}
         yield {"type": "message_stop"}
 
 

@@ -29,6 +29,7 @@ from ..streaming._reading import read_reply
 from ..transports import RequestBody
 from ..transports._eager_fallback import EagerFallback
 from ._compaction import Summarize, as_history
+from ._continued_inputs import ContinuedInputs
 from ._course import Course
 from ._events import MessageDelivered, Restarted, RunEvent, TurnStart, TurnStop
 from ._interruption import Unwanted, interruption
@@ -75,6 +76,7 @@ class RunDriver:
         delivery: Delivery[RunEvent],
         marks: RunMarks,
         thread: MessageThread,
+        continued: ContinuedInputs | None,
     ) -> None:
         self.id = run_id
         self.course = course
@@ -87,6 +89,7 @@ class RunDriver:
         self._inputs = inputs
         self._delivery = delivery
         self._thread = thread
+        self._continued = continued
         self._violations: Sequence[str] = ()  # of earlier responses
         self._violation_count = 0
         self._exchange: TurnExchange | None = None  # the last one
@@ -184,8 +187,8 @@ class RunDriver:
                 elif keeper.leaves_here():
                     self._is_cancelled = True
                     break
-                else:
-                    await self._take_turn()
+                elif (exchange := await self._next_exchange()) is not None:
+                    await self._take_turn(exchange)
             await keeper.all_written()
         except Exception as error:
             # The result before the waiting: if the block is left in that time, the result must have the error
@@ -217,8 +220,8 @@ class RunDriver:
             self._pause = None
         return course.is_idle and course.steering.prolongs and not self._is_cancelled
 
-    async def _take_turn(self) -> None:
-        """Send one request, and run the tools of its response."""
+    async def _next_exchange(self) -> TurnExchange | None:
+        """Prepare the next turn and its request. Return None if the run was cancelled meanwhile."""
         course = self.course
         # A scope of its own: `cancel` must end the pause at once, and not this task
         # (test_cancel_while_it_waits_to_ask_again).
@@ -230,7 +233,7 @@ class RunDriver:
             with anyio.CancelScope() as self._scope:
                 course.replace_history(as_history(await summarize(course.result.messages)))
         if self._is_cancelled:
-            return
+            return None
         # Before anything is shown of the turn: it may raise, and no `TurnStart` may be without its end. `begin`
         # replaces the turn that `retries` is about.
         course.prepare()
@@ -242,7 +245,17 @@ class RunDriver:
             self._delivery.put(TurnStart(turn.number))
         if course.delivered:
             self._delivery.put(MessageDelivered(turn.number, course.delivered))
-        exchange = self._exchange = self._new_exchange(turn, request)
+        return self._new_exchange(turn, request)
+
+    async def _take_turn(self, exchange: TurnExchange, saved: OpenTurn | None = None) -> None:
+        """Send one request, and run the tools of its response.
+
+        Args:
+            exchange: The request.
+            saved: The part of the response that an earlier process has read, if one has.
+        """
+        course, turn = self.course, exchange.turn
+        self._exchange = exchange
         if self._is_cancelled:
             # By an observer of this turn's start: `cancel` found the scope of the pause, which has ended. Otherwise a
             # request would be paid for (test_cancelled_by_an_observer_of_the_start_of_a_turn).
@@ -251,7 +264,10 @@ class RunDriver:
         broken: APIError | ProtocolError | None = None
         exchange.is_reading = True
         try:
-            await self.keeper.sending(turn, exchange.assembler)
+            if saved is None:
+                await self.keeper.sending(turn, exchange.assembler)
+            else:
+                self.keeper.salvaging(turn, exchange.assembler, saved)
             # Not in a function of its own: each frame around the reading costs every fragment.
             await read_reply(self.transport, exchange, limits=course.limits, one_message=True, scope=exchange.scope)
         except (Unwanted, APIError, ProtocolError) as caught:
@@ -261,6 +277,7 @@ class RunDriver:
         finally:
             # From here on the violations are in the run's own list, and `violations` must not count them twice.
             exchange.is_reading = False
+            course.known_answers = {}  # a gateway may use an id again in a later response
             assembler = exchange.assembler
             self._violations = (*self._violations, *assembler.violations)[:_MAX_VIOLATIONS]
             self._violation_count += assembler.violation_count
@@ -283,7 +300,7 @@ class RunDriver:
         # `next_request` may have brought tools with guards, so the question is asked for each turn.
         self._delivery.set_reader(needs_deltas=turn.wants_deltas)
         assert self._runner is not None
-        return TurnExchange(
+        exchange = TurnExchange(
             self._delivery,
             request,
             assembler,
@@ -295,6 +312,9 @@ class RunDriver:
             output=self.course.output.reader,
             budget=self.course.budget if self.course.cuts_at_budget else None,
         )
+        if self._continued is not None:
+            self._continued.exchange = exchange
+        return exchange
 
     async def _salvage(self, saved: OpenTurn) -> None:
         """Take the known part of a response whose program ended, and run the calls that may run."""
@@ -303,17 +323,25 @@ class RunDriver:
             course.known_answers = await answers_of(saved, course.tools, course.host)
         if self._scope.cancelled_caught:
             return  # the turn stays open in the journal
+        # A call that has its answer needs no more of its input.
+        continues = self._continued is not None and saved.is_cut and saved.last_id not in course.known_answers
+        request = course.request_again() if continues else {}
         turn = self.turn = self.course.begin()
         self._delivery.put(TurnStart(turn.number))
+        exchange = self._new_exchange(turn, request)
+        if self._continued is not None and continues:
+            self._continued.saved = [*events_of(saved)]
+            await self._take_turn(exchange, saved)
+            return
+        self._exchange = exchange
         self.marks.salvaging()
-        exchange = self._exchange = self._new_exchange(turn, {})
         assembler = exchange.assembler
         self.keeper.salvaging(turn, assembler, saved)
         with suppress(Unwanted):  # a guard cuts it again
             for event in events_of(saved):
                 exchange.take(assembler.feed(event))
             exchange.take(assembler.close(cleanly=saved.is_whole))
-        course.known_answers = {}  # a gateway may use an id again in a later response
+        course.known_answers = {}
         message = exchange.message
         if turn.is_cut:
             course.end(turn, message, CUT_BY_GUARD)

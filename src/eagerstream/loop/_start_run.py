@@ -14,6 +14,7 @@ from ..streaming._types import RequestMessage, ValueT
 from ..tools._foreign import ContextT, ForeignTool, GivenTool
 from ..transports import Client, as_transport
 from ..transports._eager_fallback import EagerFallback
+from ._continued_inputs import ContinuedInputs
 from ._course import Course
 from ._journal import check_journal, check_run_id
 from ._marks import RunMarks
@@ -139,11 +140,21 @@ def run(
     else:
         thread.is_off = True
     transport = InlineToolsTransport(transport, client, course.leave_inline_tools)
+    continued = None
+    if course.options["on_truncated"] == "continue_input":
+        transport = continued = ContinuedInputs(transport, course.options, course.budget)
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     fallback = EagerFallback(transport, client, feed["eager_fallback"])
     delivery = delivery_for(feed, course.limits)
     driver = RunDriver(
-        run_id or uuid4().hex, fallback, course, inputs=inputs, delivery=delivery, marks=marks, thread=thread
+        run_id or uuid4().hex,
+        fallback,
+        course,
+        inputs=inputs,
+        delivery=delivery,
+        marks=marks,
+        thread=thread,
+        continued=continued,
     )
     started: Run[Any] = Run(driver, delivery)
     if journal is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
@@ -123,6 +123,21 @@ class TurnExchange(Exchange):
         if self._budget is not None:
             self._keep_within(self._budget)
         return must_wait or self._starts_tools
+
+    async def keep_cut(self, usage: Mapping[str, Any]) -> None:
+        """Write the response so far into the journal: its last input was cut off, and is about to be continued.
+
+        Args:
+            usage: All that has been used for it.
+
+        Raises:
+            JournalError: The run may not continue.
+        """
+        await self._keeper.cut(cast("AssistantMessage", {**self.message, "usage": usage}))
+
+    def leave_thread(self) -> None:
+        """Let the next request start another thread: the API has the conversation otherwise than this side."""
+        self._thread.answered(None)
 
     def _keep_within(self, budget: Budget) -> None:
         """Give the response up if its estimate passes the budget.

@@ -20,16 +20,26 @@ class WrittenResponse:
         turn: The turn.
         assembler: Reads the response.
         blocks: Number of its blocks that are in the journal.
+        is_cut: The last of them was written as cut off, and is written again.
     """
 
-    def __init__(self, turn: Turn, assembler: MessageAssembler[Any], blocks: int = 0) -> None:
+    def __init__(self, turn: Turn, assembler: MessageAssembler[Any], blocks: int = 0, *, is_cut: bool = False) -> None:
         self.turn = turn
         self._assembler = assembler
-        self._blocks = blocks
+        self._blocks = blocks - is_cut
+        self._is_cut = is_cut
 
     def restart(self) -> None:
         """Note that the peer has started the response again."""
-        self._blocks = 0
+        self._blocks, self._is_cut = 0, False
+
+    def cut(self, message: AssistantMessage) -> JSONObject:
+        """Return an entry with the blocks that have not been written, and with the last one, which was cut off."""
+        content = blocks_of(message)
+        self._is_cut, self._blocks = True, min(self._blocks, len(content) - 1)
+        entry = self._entry(message, content) | {"is_cut": True}
+        self._blocks -= 1
+        return entry
 
     def up_to(self, call: ToolCall) -> list[JSONObject]:
         """Return an entry with the blocks that have not been written, up to that of a call; none if there are none."""
@@ -46,6 +56,7 @@ class WrittenResponse:
 
     def _entry(self, message: AssistantMessage, content: Sequence[Block]) -> JSONObject:
         fields = {name: value for name, value in message.items() if name != "content"}
+        place: JSONObject = {"at": self._blocks} if self._is_cut else {}
         new, self._blocks = content[self._blocks :], max(self._blocks, len(content))
         # Those of the calls, too: after a restart of the peer that is not followed, the assembler has others.
         made = (*self._assembler.inputs.values(), *(call.input for call in self.turn.calls))
@@ -62,4 +73,4 @@ class WrittenResponse:
                 raw = input.raw if input.chars else ""
                 saved: JSONObject = {"block": dict(input.block), "raw": raw, "is_closed": is_closed}
                 blocks.append(saved | {"is_damaged": True} if input.is_damaged else saved)
-        return {"kind": "response", "turn": self.turn.number, "blocks": blocks, "message": fields}
+        return {"kind": "response", "turn": self.turn.number, "blocks": blocks, "message": fields, **place}

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from packages.toolkit.tests.support import conversation
+from tests.continuing import CutModel
 from tests.streams import REQUEST
 from tests.support import LocalAPI
 
@@ -144,3 +145,16 @@ async def test_early_calls_take_none_of_the_calls_of_the_code() -> None:
     for early in (False, True):
         [call] = await ran(store, code, early_calls=early, max_calls=3)
         assert call.text.startswith("['0', '0', '0']")
+
+
+async def test_code_that_is_cut_off() -> None:
+    """The code goes on where `max_tokens` has cut it, in the middle of a statement. Nothing runs twice."""
+    store = Store()
+    code = "await put('a', '1')\nfirst = await get('a')\nawait put('b', first + '2')\nawait get('b')"
+    async with CodeTool(store.tools(), early_calls=True) as code_tool:
+        model = CutModel({"code": code}, (50, False), name=code_tool.name)
+        given = {**REQUEST, "on_truncated": "continue_input"}
+        with anyio.fail_after(30):
+            result = await eagerstream.run(model.transport(), **given, tools=[code_tool])
+    assert [call.text for call in result.calls] == ["12"]
+    assert (len(model.asked), store.asked) == (1, ["a", "b"])

@@ -1,0 +1,430 @@
+"""`ContinuedInputs`: a response that was cut inside the input of a call is continued by further requests.
+
+The run sees one response with one call, whose input only pauses. The end of the cut block is held back, the model is
+asked for the rest (`CutInput`), and its answer becomes further fragments of the same block (`Seam`). So tools, pages
+and histories need no rule for it. If the model does not continue at the seam, the response ends where it was cut, as if
+nobody had asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Final, TypeAlias
+
+import anyio
+
+from eagerstream_wire import (
+    InputDelta,
+    InputFragment,
+    InputStart,
+    InputStop,
+    MessageAssembler,
+    MessageStop,
+    Outcome,
+    ToolInput,
+    WireEvent,
+)
+from eagerstream_wire._assistant_message import add_usage, counted
+from eagerstream_wire._stop_reasons import standard_stop_reason
+from eagerstream_wire._tool_kind import EAGER_FIELD
+from eagerstream_wire._values import encodable, mapping_in
+
+from ..calls._policy import Keeps
+from ..calls._settle import kept_blocks
+from ..errors import APIError, ProtocolError, StreamInterrupted
+from ..inputs import GrowingInput
+from ..limits import Limits
+from ..transports import Reply, RequestBody, Transport
+from ..transports._error_responses import event_error
+from ._budget import Budget, usage_so_far
+from ._cut_input import DEFINITION, TOOL_NAME, CutInput
+from ._interruption import Restarts
+from ._options import LoopOptions
+from ._seam import Seam, SeamError
+from ._turn_exchange import TurnExchange
+
+_log = logging.getLogger(__name__)
+
+_ENDS: Final = ("content_block_stop", "message_delta", "message_stop", "error")
+_RUNNING: Final = "This call is running. Its result follows later."
+
+_Batch: TypeAlias = Sequence[WireEvent | InputFragment]
+
+
+class ContinuedInputs(Transport):
+    """Sends the requests of a run, and continues their responses.
+
+    Args:
+        transport: Sends the requests.
+        options: Those of the run.
+        budget: That of the run: beyond it, nothing is continued.
+
+    Attributes:
+        exchange: The request under way, and its response.
+        saved: The events of a response that an earlier process has read. The next request is not sent again: they are
+            its response.
+    """
+
+    def __init__(self, transport: Transport, options: LoopOptions, budget: Budget) -> None:
+        self.exchange: TurnExchange | None = None
+        self.saved: Sequence[WireEvent] | None = None
+        self._transport = transport
+        self._options = options
+        self._budget = budget
+
+    def opening_timeout_s(self, limits: Limits) -> float:
+        """See `Transport.opening_timeout_s`."""
+        return self._transport.opening_timeout_s(limits)
+
+    @property
+    def default_betas(self) -> Sequence[str]:
+        """See `Transport.default_betas`."""
+        return self._transport.default_betas
+
+    def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
+        """See `Transport.open`. Each request with tools has one more of them, so that the prompt cache stays."""
+        tools = request.get("tools")
+        saved, self.saved = self.saved, None
+        if not tools or "compaction" in request or any(tool.get("name") == TOOL_NAME for tool in tools):
+            return self._transport.open(request, limits)
+        definition = {**DEFINITION, EAGER_FIELD: True} if any(tool.get(EAGER_FIELD) for tool in tools) else DEFINITION
+        assert self.exchange is not None
+        return _ContinuedReply(
+            self._transport,
+            {**request, "tools": [*tools, definition]},
+            limits,
+            exchange=self.exchange,
+            options=self._options,
+            budget=self._budget,
+            saved=saved,
+        )
+
+
+class _ContinuedReply(AbstractAsyncContextManager[Reply]):
+    """A response, and the responses that continue the last of its inputs.
+
+    Attributes:
+        request_id: That of the first response.
+        sent_bytes: See `StreamedReply`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        request: RequestBody,
+        limits: Limits,
+        *,
+        exchange: TurnExchange,
+        options: LoopOptions,
+        budget: Budget,
+        saved: Sequence[WireEvent] | None,
+    ) -> None:
+        self.request_id: str | None = None
+        self.sent_bytes: int | None = None
+        self._transport = transport
+        self._request = request
+        self._limits = limits
+        self._exchange = exchange
+        self._options = options
+        self._budget = budget
+        self._restarts = Restarts(options, limits)
+        self._saved = saved
+        self._context: AbstractAsyncContextManager[Reply] | None = None
+        self._reply: Reply | None = None  # None once nothing more is read
+        self._index: int | None = None  # of the block of a call, until its end
+        self._held: list[Any] = []  # the end of that block, and what has come behind it
+        self._fault: Exception | None = None  # with which the first response broke off
+        self._continuations = 0
+        self._usage: dict[str, Any] = {}  # of the responses that have ended
+        self._answer: _Answer | None = None  # to the request for the rest
+
+    async def __aenter__(self) -> Reply:
+        if self._saved is not None:
+            self._reply, self._saved = _SavedReply(self._saved), None
+        else:
+            self._reply = await self._enter(self._request)
+            self.request_id = self._reply.request_id
+            self.sent_bytes = getattr(self._reply, "sent_bytes", None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        context, self._context = self._context, None
+        if context is not None:
+            await context.__aexit__(kind, error, traceback)
+
+    async def _enter(self, request: RequestBody) -> Reply:
+        context = self._transport.open(request, self._limits)
+        reply = await context.__aenter__()
+        self._context = context
+        return reply
+
+    async def receive(self) -> _Batch | None:
+        """See `Reply.receive`. A response that breaks off inside an input is continued, too."""
+        if self._answer is not None:
+            return await self._receive_rest(self._answer)
+        if self._reply is None:
+            if self._fault is not None:
+                raise self._fault
+            return None
+        if self._held and (decided := await self._decided()) is not None:
+            return decided
+        try:
+            batch = await self._reply.receive()
+        except (APIError, ProtocolError) as error:
+            if self._cut_input is None:
+                raise
+            return await self._cut(error)
+        if batch is None:
+            return None if self._cut_input is None else await self._ended()
+        if self._held:
+            self._held += batch
+            return ()
+        return self._passed(batch)
+
+    # --- the first response -------------------------------------------------------------------------------------------
+
+    def _passed(self, batch: _Batch) -> _Batch:
+        """Return the events that are handed on. The end of a call's block is held until all before it is taken."""
+        for place, event in enumerate(batch):
+            if type(event) is not dict:
+                continue
+            if event["type"] == "content_block_start":
+                is_call = mapping_in(event, "content_block").get("type") == "tool_use"
+                self._index = event.get("index") if is_call else None
+            elif self._index is not None and event["type"] in _ENDS:
+                if not _is_no_cut(batch[place:]):
+                    self._held = [*batch[place:]]
+                    return batch[:place]
+                self._index = None
+        return batch
+
+    def _released(self) -> _Batch:
+        held, self._held, self._index = self._held, [], None
+        return self._passed(held)
+
+    @property
+    def _cut_input(self) -> GrowingInput | None:
+        """The input that is cut if its block ends here; None if it is complete, wrong or empty."""
+        input = self._exchange.assembler.inputs.get(self._index) if self._index is not None else None
+        return None if input is None or not input.chars or input.open_path is None or input.error is not None else input
+
+    async def _decided(self) -> _Batch | None:
+        """Return what follows from the events behind an input; None if more of them must come first."""
+        if self._cut_input is None or _is_no_cut(self._held):
+            return self._released()
+        kinds = [event["type"] if type(event) is dict else None for event in self._held]
+        if "error" in kinds:
+            return await self._cut(event_error(self._held[kinds.index("error")], self.request_id))
+        return await self._ended() if "message_stop" in kinds else None
+
+    async def _ended(self) -> _Batch:
+        """Take the end of the response, whose last input is cut."""
+        has_reason = any(_stop_reason(event) is not None for event in self._held)
+        return await self._cut(None if has_reason else StreamInterrupted("the response ended before its message did"))
+
+    # --- its rest -----------------------------------------------------------------------------------------------------
+
+    async def _cut(self, fault: APIError | ProtocolError | None) -> _Batch:
+        """Ask for the rest of the input, or end the response where it was cut."""
+        self._fault = fault
+        self._usage = usage_so_far(self._exchange.assembler)
+        for event in self._held:
+            if type(event) is dict and event["type"] == "message_delta":
+                self._usage.pop("uncounted_output_tokens")
+                self._usage = counted(self._usage, event.get("usage"))
+        return () if await self._asked(fault) else self._given_up()
+
+    def _given_up(self) -> _Batch:
+        """End the response where it was cut, with all that it has used."""
+        self._reply = self._answer = None
+        if self._fault is not None:
+            return [{"type": "message_delta", "delta": {}, "usage": self._usage}] if self._continuations else ()
+        return [
+            {**event, "usage": self._usage} if type(event) is dict and event["type"] == "message_delta" else event
+            for event in self._held
+        ]
+
+    async def _asked(self, fault: APIError | ProtocolError | None) -> bool:
+        """Ask for the rest. Return False if it cannot be had."""
+        exchange, input = self._exchange, self._cut_input
+        model = str(self._request.get("model"))
+        while input is not None and self._continuations < self._options["max_continuations"]:
+            cut = CutInput.of(input.raw, self._limits)
+            request = None if cut is None else self._request_for(cut, input)
+            if cut is None or request is None or self._budget.exceeded(self._usage, model) is not None:
+                return False
+            self._continuations += 1
+            if fault is not None:
+                try:
+                    delay_s = self._restarts.delay_s(fault)
+                except (APIError, ProtocolError):
+                    return False
+                await anyio.sleep(delay_s)
+            await self.__aexit__(None, None, None)
+            await exchange.keep_cut(self._usage)
+            exchange.leave_thread()
+            try:
+                self._reply = await self._enter(request)
+            except (APIError, ProtocolError) as error:
+                fault = error
+                continue
+            exchange.leave_thread()
+            reason = "max_tokens" if fault is None else type(fault).__name__
+            what = "an input was cut off after %d characters, and its rest is asked for: %s (requests %s, %s)"
+            _log.warning(what, input.chars, reason, self.request_id, self._reply.request_id)
+            self._answer = _Answer(Seam(cut), MessageAssembler(limits=self._limits))
+            return True
+        return False
+
+    def _request_for(self, cut: CutInput, input: GrowingInput) -> RequestBody | None:
+        """Return the request for the rest; None if nobody needs it: the call has been answered."""
+        exchange = self._exchange
+        content = kept_blocks(exchange.message, (), Keeps.WHOLE)
+        is_answered = any(call.input is input and call.result is not None for call in exchange.turn.calls)
+        if is_answered or not content or content[-1].get("id") != input.echo_id:
+            return None
+        content[-1] = {**content[-1], "input": encodable(cut.value)}
+        results = [
+            {"type": "tool_result", "tool_use_id": block["id"], "content": _RUNNING}
+            for block in content
+            if block["type"] == "tool_use"
+        ]
+        results[-1]["content"] = cut.request()
+        added = [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
+        # A choice that forces another tool, or none, would forbid the answer.
+        kept = {name: value for name, value in self._request.items() if name != "tool_choice"}
+        first, cap = self._request["max_tokens"], self._options["max_tokens_cap"] or 0
+        more = max(first, min(first * 2 ** (self._continuations + 1), cap))
+        return {**kept, "max_tokens": more, "messages": [*self._request["messages"], *added]}
+
+    async def _receive_rest(self, answer: _Answer) -> _Batch:
+        """Return the next part of the rest. What was returned before it has been taken."""
+        assert self._reply is not None
+        if answer.has_ended:
+            self._answer = None
+            add_usage(self._usage, usage_so_far(answer.assembler))
+            # A model that adds nothing would be asked for ever.
+            is_worth_it = answer.fault is not None or answer.seam.chars > 0
+            return () if is_worth_it and await self._asked(answer.fault) else self._given_up()
+        text = ""
+        try:
+            text = answer.take(await self._reply.receive())
+        except (APIError, ProtocolError) as error:
+            answer.fault, answer.has_ended = error, True
+            answer.assembler.close(cleanly=False)
+        except SeamError as error:
+            _log.warning("an input stays cut off: %s (request %s)", error, self._reply.request_id)
+            add_usage(self._usage, usage_so_far(answer.assembler))
+            return self._given_up()
+        events: list[Any] = [(self._index, text)] if text else []
+        if answer.is_complete and not answer.is_handed_on:
+            answer.is_handed_on = True
+            events.append({"type": "content_block_stop", "index": self._index})
+        if answer.is_complete and answer.has_ended:
+            self._reply = self._answer = self._fault = None
+            add_usage(self._usage, usage_so_far(answer.assembler))
+            end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": self._usage}
+            events += [end, {"type": "message_stop"}]
+        return events
+
+
+def _stop_reason(event: WireEvent | InputFragment) -> Any:
+    if type(event) is dict and event["type"] == "message_delta":
+        return mapping_in(event, "delta").get("stop_reason")
+    return None
+
+
+def _is_no_cut(events: _Batch) -> bool:
+    """Return True if events behind an input prove that it was not cut: the model went on, or ended by itself."""
+    for event in events:
+        reason = _stop_reason(event)
+        if reason is not None and not (isinstance(reason, str) and standard_stop_reason(reason) == "max_tokens"):
+            return True
+        if type(event) is dict and event["type"] == "content_block_start":
+            return True
+    return False
+
+
+class _Answer:
+    """The response to a request for the rest of an input.
+
+    Attributes:
+        seam: Turns its input into the rest.
+        assembler: Puts its message together.
+        fault: The error with which it broke off, if it did.
+        is_complete: The input is there to its end.
+        is_handed_on: The end of the input has been handed on.
+        has_ended: Nothing more comes, or is wanted.
+    """
+
+    def __init__(self, seam: Seam, assembler: MessageAssembler[ToolInput]) -> None:
+        self.seam = seam
+        self.assembler = assembler
+        self.fault: APIError | ProtocolError | None = None
+        self.is_complete = False
+        self.is_handed_on = False
+        self.has_ended = False
+        self._input: ToolInput | None = None
+
+    def take(self, batch: _Batch | None) -> str:
+        """Take events, None at the end of the body, and return what they add to the cut input.
+
+        Raises:
+            SeamError: They do not continue it.
+            APIError: The API reports an error.
+        """
+        assembler, pieces = self.assembler, []
+        events = []
+        for event in batch or ():
+            if type(event) is dict and event["type"] == "error":
+                raise event_error(event, None)
+            events += assembler.feed(event)
+        if batch is None:
+            events += assembler.close()
+            self.has_ended = True
+        for happened in events:
+            match happened:
+                case InputStart(input=input) if self._input is None and input.kind == "tool_use":
+                    if input.name != TOOL_NAME:
+                        raise SeamError("the model called another tool")
+                    self._input = input
+                case InputStart() if self.is_complete:
+                    self.has_ended = True  # it is not asked for more than the rest
+                case InputDelta(input=input, fragment=fragment) if input is self._input:
+                    pieces.append(self.seam.feed(fragment))
+                case InputStop(input=input) if input is self._input:
+                    if input.outcome is Outcome.INVALID:
+                        raise SeamError("the rest is no JSON")
+                    if input.outcome is Outcome.VALID:
+                        pieces.append(self.seam.end())
+                        self.is_complete = True
+                case MessageStop():
+                    self.has_ended = True
+                case _:
+                    pass
+        if self.has_ended and not self.is_complete:
+            reason = assembler.stop_reason
+            if reason is None:
+                raise StreamInterrupted("the response ended before its message did")
+            if standard_stop_reason(reason) != "max_tokens":
+                raise SeamError("the model did not write the rest")
+        return "".join(pieces)
+
+
+class _SavedReply:
+    """The part of a response that an earlier process has read."""
+
+    request_id: str | None = None
+
+    def __init__(self, events: Sequence[WireEvent]) -> None:
+        self._events: Sequence[WireEvent] | None = events
+
+    async def receive(self) -> Sequence[WireEvent] | None:
+        """See `Reply.receive`."""
+        events, self._events = self._events, None
+        return events

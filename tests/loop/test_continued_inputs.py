@@ -1,0 +1,390 @@
+"""`on_truncated="continue_input"`: a call whose input was cut off goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import eagerstream
+from eagerstream import APIError, Conversation, ItemStream, Later, Outcome, TextStream, ToolStop, tool, validate_history
+from eagerstream.calls import RunStatus
+from eagerstream.loop import RunResult
+from eagerstream_testing import http_error, reply, text, tool_use
+from tests.continuing import CutModel, called
+from tests.loop.durable import answers, kept, taken_up
+from tests.loop.journals import MemoryJournal, plain
+from tests.sampling import drawn
+from tests.streams import (
+    MESSAGE_STOP,
+    REQUEST,
+    block_delta,
+    block_start,
+    block_stop,
+    message_delta,
+    message_start,
+)
+from tests.support import Broken, Exchange, Gate, LocalAPI
+
+pytestmark = pytest.mark.anyio
+
+POEM = 'Roses are "red",\n\\violets\\ are blue,\n\u00e9\U0001f600 sugar is sweet,\nand so are you.\n'
+FILE = {"path": "a/b.txt", "body": POEM, "mode": 7, "last": True}
+ITEMS = {"path": "x", "edits": [{"old": "a", "new": POEM}, {"new": "b", "old": "c"}, {"old": "d", "new": ""}], "n": 12}
+
+
+class Desk:
+    """The tools, and what has reached them."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @tool
+    async def write(self, path: str, body: TextStream, mode: Later[int], last: Later[bool]) -> str:
+        """Write."""
+        text = "".join([piece async for piece in body])
+        self.seen.append({"path": path, "body": text, "mode": await mode, "last": await last})
+        return f"wrote {len(text)}"
+
+    @tool
+    async def edit(self, path: str, edits: ItemStream[dict[str, str]], n: Later[int]) -> str:
+        """Edit."""
+        items = [item async for item in edits]
+        self.seen.append({"path": path, "edits": items, "n": await n})
+        return f"edited {len(items)}"
+
+    @tool
+    async def save(self, path: str, body: str, mode: int = 0, last: bool = False) -> str:
+        """Save."""
+        self.seen.append({"path": path, "body": body})
+        return f"saved {len(body)}"
+
+    def tools(self) -> list[Any]:
+        """All of them."""
+        return [self.write, self.edit, self.save]
+
+
+async def told(model: CutModel, **options: Any) -> tuple[RunResult, Desk]:
+    """A run to its end, and what its tools have got."""
+    desk = Desk()
+    given = {**REQUEST, "on_truncated": "continue_input", "restart_delay_s": 0.0, "max_restarts": 9, **options}
+    result = await eagerstream.run(model.transport(), **given, tools=desk.tools())
+    assert result.status is RunStatus.COMPLETED, result.error
+    return result, desk
+
+
+CALLS: dict[str, dict[str, Any]] = {"write": FILE, "edit": ITEMS, "save": FILE}
+
+
+async def check_cuts(name: str, most: int, *, is_lost: bool, ascii: bool) -> None:
+    """The tool gets the input, and the history has the call, as if it had never been cut."""
+
+    def dumps(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=ascii)
+
+    input = CALLS[name]
+    whole, desk = await told(CutModel(input, name=name, dumps=dumps))
+    for at in drawn(range(1, len(dumps(input))), most):
+        model = CutModel(input, (at, is_lost), name=name, dumps=dumps)
+        result, cut_desk = await told(model)
+        assert len(model.asked) == 1, (at, dumps(input)[:at])
+        assert result.messages == whole.messages, at
+        assert cut_desk.seen == desk.seen, at
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_some_cuts(name: str, is_lost: bool) -> None:
+    """By the limit of tokens, or a lost connection."""
+    await check_cuts(name, 5, is_lost=is_lost, ascii=is_lost)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_all_cuts(name: str, is_lost: bool, ascii: bool) -> None:
+    """At each character."""
+    await check_cuts(name, 1_000, is_lost=is_lost, ascii=ascii)
+
+
+LONG = {**FILE, "body": "".join(f"Line {number} of the file.\n" for number in range(60))}
+CUTS = [(40, False), (200, True), (220, False), (340, True)]
+
+
+async def test_cut_again_and_again() -> None:
+    """Any number of times within the bound, for either reason. Beyond it, the call is answered as cut off."""
+    model = CutModel(LONG, *CUTS)
+    result, desk = await told(model)
+    assert len(model.asked) == 4
+    assert desk.seen == [LONG]
+    assert result.usage["input_tokens"] == 6 * 100
+    model = CutModel(LONG, *CUTS)
+    result, desk = await told(model, max_continuations=3)
+    assert desk.seen == []
+    assert [call.input.outcome for call in result.calls] == [Outcome.INCOMPLETE]
+    assert validate_history(result.messages) == []
+
+
+REPEATED = {**FILE, "body": "-" * 3_000}
+MISBEHAVING: dict[str, Any] = {
+    "it repeats more than it was asked to": lambda answer: {**answer, "text": POEM[10:]},
+    "it starts again": lambda answer: {**answer, "text": POEM},
+    "it leaves out what is empty": lambda answer: (
+        {"text": answer["text"], "rest": []} if not answer["rest"][0] else answer
+    ),
+}
+WRONG: dict[str, Any] = {
+    "it goes on without the last characters": lambda answer: {
+        **answer,
+        "text": answer["text"][len("\\violets\\ ar") + 60 :],
+    },
+    "it skips": lambda answer: {**answer, "text": POEM[-20:]},
+    "it writes something else": lambda answer: {**answer, "text": "No. " * 100},
+    "it writes nothing": lambda answer: {**answer, "text": ""},
+    "it writes a list for an object": lambda answer: {**answer, "rest": [[]]},
+    "it writes too many": lambda answer: {**answer, "rest": [{}, {}]},
+    "no text": lambda answer: {"rest": answer["rest"]},
+    "text is a list": lambda answer: {**answer, "text": [answer["text"]]},
+    "rest is a text": lambda answer: {**answer, "rest": "{}"},
+    "the rest first": lambda answer: {"rest": answer["rest"], "text": answer["text"]},
+    "a list": lambda answer: [answer],
+}
+CUT_AT = 75
+
+
+@pytest.mark.parametrize("how", MISBEHAVING)
+async def test_an_overlap_is_found(how: str) -> None:
+    model = CutModel(FILE, (CUT_AT, False), misbehaves=MISBEHAVING[how])
+    result, desk = await told(model)
+    assert (len(model.asked), desk.seen) == (1, [FILE])
+    assert validate_history(result.messages) == []
+
+
+@pytest.mark.parametrize("how", WRONG)
+async def test_no_seam(how: str) -> None:
+    """The call is answered as cut off, as if nobody had asked. Nothing is doubled, and no tool has got anything wrong."""
+    model = CutModel(FILE, (CUT_AT, False), misbehaves=WRONG[how])
+    result, desk = await told(model)
+    (call,) = result.calls
+    assert (len(model.asked), desk.seen, call.input.outcome) == (1, [], Outcome.INCOMPLETE)
+    assert json.dumps(FILE).startswith(call.input.raw)
+    assert "cut off" in str(answers(result)[0])
+    assert validate_history(result.messages) == []
+
+
+async def test_nonsense_behind_the_rest() -> None:
+    """A streaming tool has got all that it waits for, but the input is not taken for complete."""
+    model = CutModel(FILE, (CUT_AT, False), misbehaves=lambda answer: {**answer, "more": "x"})
+    result, desk = await told(model)
+    assert (desk.seen, result.calls[0].input.outcome) == ([FILE], Outcome.INCOMPLETE)
+    model = CutModel(FILE, (CUT_AT, False), name="save", misbehaves=lambda answer: {**answer, "more": "x"})
+    result, desk = await told(model)
+    assert (desk.seen, result.calls[0].input.outcome) == ([], Outcome.INCOMPLETE)
+
+
+async def test_a_text_whose_end_occurs_twice() -> None:
+    """Nothing could prove the seam, so nobody is asked."""
+    model = CutModel(REPEATED, (2_900, False))
+    result, desk = await told(model)
+    assert (model.asked, desk.seen, len(result.calls)) == ([], [], 1)
+
+
+class Refusing(CutModel):
+    """Answers the request for the rest otherwise."""
+
+    def __init__(self, *answers: Any, cut: tuple[int, bool] = (CUT_AT, False)) -> None:
+        super().__init__(FILE, cut)
+        self.answers = list(answers)
+
+    def body_for(self, exchange: Exchange) -> Any:
+        body = super().body_for(exchange)
+        return self.answers.pop(0) if self.asked and self.answers else body
+
+
+async def test_another_answer() -> None:
+    """A text, another call, a refusal by the API: the call stays cut off."""
+    for answer in (
+        reply(text("Why?")),
+        reply(tool_use("save", {"path": "b", "body": "c"})),
+        reply(tool_use("continue_input", {"text": 7, "rest": []})),
+        http_error(400, "invalid_request_error", "no"),
+        reply(text("I"), stop_reason="max_tokens"),
+    ):
+        model = Refusing(answer)
+        result, desk = await told(model)
+        assert (desk.seen, [call.input.outcome for call in result.calls]) == ([], [Outcome.INCOMPLETE])
+        assert validate_history(result.messages) == []
+
+
+async def test_a_loss_is_tried_again() -> None:
+    """As often as the run starts again otherwise. Its own fault ends the response if none of that helps."""
+    lost = [message_start(), Broken()]
+    overloaded = http_error(529, "overloaded_error", "busy")
+    model = Refusing(lost, overloaded)
+    _, desk = await told(model)
+    assert (len(model.asked), desk.seen) == (3, [FILE])
+    model = Refusing(*[overloaded] * 3, cut=(CUT_AT, True))
+    with pytest.raises(APIError, match="gone"):
+        await told(model, max_restarts=2, on_interrupt="raise")
+    assert model.asked == []
+
+
+async def test_other_blocks() -> None:
+    """The request for the rest has them, and another call runs meanwhile. A call behind the rest is left to the model."""
+    before = [
+        *(block_start(0, "thinking", thinking="", signature=""), block_delta(0, "thinking_delta", thinking="hm")),
+        *(block_delta(0, "signature_delta", signature="s"), block_stop(0)),
+        *called("save", {"path": "c", "body": "d"}, 1),
+    ]
+    model = CutModel(FILE, (CUT_AT, False), before=before)
+    result, desk = await told(model)
+    sent = model.exchanges[1].body
+    assert [block["type"] for block in sent["messages"][1]["content"]] == ["thinking", "tool_use", "tool_use"]
+    assert sent["messages"][2]["content"][0]["content"] == "This call is running. Its result follows later."
+    assert desk.seen == [{"path": "c", "body": "d"}, FILE]
+    assert answers(result) == ["saved 1", f"wrote {len(POEM)}"]
+    assert validate_history(result.messages) == []
+
+
+async def test_an_early_call_runs_on_time() -> None:
+    """The end of a complete call is not held back until the response ends."""
+    gate = Gate()
+    events = [
+        message_start(),
+        *called("save", {"path": "c", "body": "d"}),
+        gate,
+        message_delta("tool_use"),
+        MESSAGE_STOP,
+    ]
+    desk = Desk()
+    api = LocalAPI(events, reply(text("Done.")))
+    async with eagerstream.run(api.transport(), **REQUEST, on_truncated="continue_input", tools=desk.tools()) as run:
+        async for event in run:
+            if isinstance(event, ToolStop):
+                gate.opened.set()
+    assert run.result.status is RunStatus.COMPLETED
+
+
+async def test_a_budget() -> None:
+    """A run that has used it asks for nothing more."""
+    model = CutModel(FILE, (CUT_AT, False))
+    desk = Desk()
+    options: dict[str, Any] = {"on_truncated": "continue_input", "max_total_tokens": 110}
+    result = await eagerstream.run(model.transport(), **REQUEST, **options, tools=desk.tools())
+    assert (result.status, result.limit, model.asked) == (RunStatus.LIMIT, "max_total_tokens", [])
+
+
+async def test_the_requests() -> None:
+    """The tool for the rest is in each of them, so the prompt cache stays. A forced choice is not repeated."""
+    model = CutModel(FILE, (CUT_AT, False))
+    await told(model, tool_choice={"type": "tool", "name": "write"})
+    tools = [exchange.body["tools"] for exchange in model.exchanges]
+    assert tools[0] == tools[1] == tools[2]
+    assert tools[0][-1]["name"] == "continue_input"
+    assert [exchange.body.get("tool_choice") for exchange in model.exchanges] == [
+        {"type": "tool", "name": "write"},
+        None,
+        {"type": "auto"},
+    ]
+
+
+async def test_a_tool_of_that_name() -> None:
+    """Its run continues no inputs."""
+
+    @tool
+    async def continue_input(path: str, body: str) -> str:
+        """Continue."""
+        return body
+
+    model = CutModel({"path": "a", "body": "b" * 40}, (40, False), name="continue_input")
+    result = await eagerstream.run(model.transport(), **REQUEST, on_truncated="continue_input", tools=[continue_input])
+    assert model.asked == []
+    assert result.status is RunStatus.COMPLETED
+
+
+class Files:
+    """A tool of each kind, whose effects a crash does not undo."""
+
+    def __init__(self, effects: Sequence[str] = ()) -> None:
+        self.effects = list(effects)
+
+    @tool(idempotent=True)
+    async def write(self, path: str, body: TextStream, mode: Later[int], last: Later[bool]) -> str:
+        """Write."""
+        return await self._write(body)
+
+    @tool
+    async def append(self, path: str, body: TextStream, mode: Later[int], last: Later[bool]) -> str:
+        """Append."""
+        return await self._write(body)
+
+    async def _write(self, body: TextStream) -> str:
+        text = "".join([piece async for piece in body])
+        self.effects.append(text)
+        return f"wrote {len(text)}"
+
+    @tool
+    async def save(self, path: str, body: str, mode: int, last: bool) -> str:
+        """Save."""
+        self.effects.append(body)
+        return f"saved {len(body)}"
+
+
+@pytest.mark.parametrize("name", ["write", "append", "save"])
+@pytest.mark.parametrize("cuts", [[(CUT_AT, False)], [(CUT_AT, True)], CUTS])
+async def test_killed_at_any_write(name: str, cuts: Any) -> None:
+    """The next process asks for the rest of what the last one has kept. A call that must not run twice is told as open."""
+    options = {"on_truncated": "continue_input", "restart_delay_s": 0.0, "max_restarts": 9}
+    states: list[tuple[Any, list[str]]] = []
+    journal, files = MemoryJournal(), Files()
+    journal.on_write = lambda: states.append((plain(journal.runs), list(files.effects)))
+    model = CutModel(LONG, *cuts, name=name)
+    whole = await kept(model.transport(), journal, [getattr(files, name)], **options)
+    kinds = [entries["r"][-1]["kind"] for entries, _ in states]
+    assert kinds.count("response") >= len(cuts)
+    continued = 0
+    for entries, effects in states:
+        files = Files(effects)
+        model = CutModel(LONG, *cuts[1:], name=name)
+        resumed = await taken_up(model.transport(), MemoryJournal(entries), [getattr(files, name)])
+        result = resumed.result
+        assert result.status is RunStatus.COMPLETED, (entries["r"][-1], result.error)
+        assert validate_history(result.messages) == []
+        had_begun = any(entry["kind"] == "start" for entry in entries["r"])
+        if name == "write" or not had_begun:
+            assert [block_of(message) for message in result.messages] == [
+                block_of(message) for message in whole.result.messages
+            ]
+            assert files.effects[-1] == LONG["body"]
+        else:
+            assert len(files.effects) <= 1
+        is_cut = entries["r"][-1].get("is_cut", False)
+        assert not is_cut or model.asked or name == "append"
+        continued += is_cut
+    assert continued >= len(cuts)
+
+
+def block_of(message: Any) -> Any:
+    """A message without the id of its call, which another response has brought."""
+    blocks = message["content"]
+    return [
+        {name: value for name, value in block.items() if name not in ("id", "tool_use_id")}
+        if isinstance(block, dict)
+        else block
+        for block in blocks
+    ]
+
+
+async def test_a_conversation_reports() -> None:
+    """It sends nothing itself, so the next request tells of the cut call."""
+    desk, model = Desk(), CutModel(FILE, (CUT_AT, False), name="save")
+    conversation = Conversation(**REQUEST, tools=desk.tools(), on_truncated="continue_input")
+    async with eagerstream.stream(model.transport(), **conversation.request()) as stream:
+        await stream.finish()
+    await conversation.execute(conversation.take(stream))
+    sent = conversation.request()
+    assert "cut off" in str(sent["messages"][-1]["content"][0]["content"])
+    assert desk.seen == []
