@@ -235,6 +235,28 @@ def frameworks(results: Results) -> str:
     return _numbers(heads, [row.strip("| ").split(" | ") for row in results["benchmarks"]["frameworks"]["table"]])
 
 
+@_section("continued_inputs", is_complete=True)
+def continued_inputs(results: Results) -> str:
+    """Table of the files that are cut off, by size and side."""
+    figures = results["benchmarks"]["continued_inputs"]
+    (pace,) = paces_of(figures)
+    heads = ("file", "way", "requests", "output tokens", "input tokens", "done after", "cost", "calls of the tool")
+    table = [
+        [
+            f"{int(size) // 1000} KB",
+            side,
+            *(f"{found[name]:,}" for name in ("requests", "output_tokens", "input_tokens")),
+            f"{found['done_s']:,.0f} s",
+            f"{found['cost']:,}",
+            str(found["calls"]),
+        ]
+        for size, sides in figures["found"].items()
+        for side, found in sides.items()
+    ]
+    cut = f"Cut after {figures['max_tokens']:,} tokens, the cap is {figures['cap']:,}. Pace: {pace}."
+    return f"{_numbers(heads, table, texts=2)}\n\n{cut}"
+
+
 @_section("watchers")
 def watchers(results: Results) -> str:
     """Effect of 200 watchers on a run."""

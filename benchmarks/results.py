@@ -63,6 +63,7 @@ BENCHMARKS: Mapping[str, tuple[str, ...]] = {
     "let_through": (),
     "guard": (),
     "invalid_inputs": (),
+    "continued_inputs": (),
     "verdicts": (),
     "other_tools": ("aiperf", "hyperfine"),
 }
