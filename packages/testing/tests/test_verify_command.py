@@ -72,7 +72,7 @@ def test_live(api: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr()
     cost, *_ = (said := " ".join(printed.out.split())).split(" ✓ ")
     assert cost.startswith(f"{COUNT} requests to anthropic, to claude-haiku-4-5, claude-sonnet-4-6, claude-opus-4-7: ")
-    assert "; $0.03 at most, by the prices of 2026-11-28. The others cost nothing." in cost
+    assert "; $0.04 at most, by the prices of 2026-11-28. The others cost nothing." in cost
     assert "✗ structured-output: output_config.format makes the text JSON of the schema. the text is no JSON" in said
     assert "https://platform.claude.com/docs/en/build-with-claude/structured-outputs (2026-11-28)" in said
     assert said.endswith(f"{COUNT - 1} hold, 1 do not, 0 were not asked.")
