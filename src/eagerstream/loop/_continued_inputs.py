@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
@@ -49,6 +49,7 @@ from ._turn_exchange import TurnExchange
 _log = logging.getLogger(__name__)
 
 _ENDS: Final = ("content_block_stop", "message_delta", "message_stop", "error")
+_DRAIN_S: Final = 0.25
 _RUNNING: Final = "This call is running. Its result follows later."
 
 _Batch: TypeAlias = Sequence[WireEvent | InputFragment]
@@ -140,6 +141,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         self._continuations = 0
         self._usage: dict[str, Any] = {}  # of the responses that have ended
         self._answer: _Answer | None = None  # to the request for the rest
+        self._is_complete = False  # the rest has come: only the end of its body is read
 
     async def __aenter__(self) -> Reply:
         if self._saved is not None:
@@ -171,6 +173,8 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             if self._fault is not None:
                 raise self._fault
             return None
+        if self._is_complete:
+            return None if await self._reply.receive() is None else ()
         if self._held and (decided := await self._decided()) is not None:
             return decided
         try:
@@ -232,10 +236,10 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
     async def _cut(self, fault: APIError | ProtocolError | None) -> _Batch:
         """Ask for the rest of the input, or end the response where it was cut."""
         self._fault = fault
-        self._usage = usage_so_far(self._exchange.assembler)
+        assembler = self._exchange.assembler
+        self._usage = {**(assembler.message.get("usage") or {})} if fault is None else usage_so_far(assembler)
         for event in self._held:
             if type(event) is dict and event["type"] == "message_delta":
-                self._usage.pop("uncounted_output_tokens")
                 self._usage = counted(self._usage, event.get("usage"))
         return () if await self._asked(fault) else self._given_up()
 
@@ -265,7 +269,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
                 except (APIError, ProtocolError):
                     return False
                 await anyio.sleep(delay_s)
-            await self.__aexit__(None, None, None)
+            await self._leave()
             await exchange.keep_cut(self._usage)
             exchange.leave_thread()
             try:
@@ -280,6 +284,14 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             self._answer = _Answer(Seam(cut), MessageAssembler(limits=self._limits))
             return True
         return False
+
+    async def _leave(self) -> None:
+        """Close the response under way. After its message, its connection can be used again if its body is read."""
+        if self._reply is not None and self._held:
+            with anyio.move_on_after(_DRAIN_S), suppress(APIError, ProtocolError):
+                while await self._reply.receive() is not None:
+                    pass
+        await self.__aexit__(None, None, None)
 
     def _request_for(self, cut: CutInput, input: GrowingInput) -> RequestBody | None:
         """Return the request for the rest; None if nobody needs it: the call has been answered."""
@@ -307,7 +319,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         assert self._reply is not None
         if answer.has_ended:
             self._answer = None
-            add_usage(self._usage, usage_so_far(answer.assembler))
+            self._spend(answer)
             # A model that adds nothing would be asked for ever.
             is_worth_it = answer.fault is not None or answer.seam.chars > 0
             return () if is_worth_it and await self._asked(answer.fault) else self._given_up()
@@ -316,21 +328,24 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             text = answer.take(await self._reply.receive())
         except (APIError, ProtocolError) as error:
             answer.fault, answer.has_ended = error, True
-            answer.assembler.close(cleanly=False)
         except SeamError as error:
             _log.warning("an input stays cut off: %s (request %s)", error, self._reply.request_id)
-            add_usage(self._usage, usage_so_far(answer.assembler))
+            self._spend(answer)
             return self._given_up()
         events: list[Any] = [(self._index, text)] if text else []
         if answer.is_complete and not answer.is_handed_on:
             answer.is_handed_on = True
             events.append({"type": "content_block_stop", "index": self._index})
         if answer.is_complete and answer.has_ended:
-            self._reply = self._answer = self._fault = None
-            add_usage(self._usage, usage_so_far(answer.assembler))
+            self._answer, self._is_complete = None, True
+            self._spend(answer)
             end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": self._usage}
             events += [end, {"type": "message_stop"}]
         return events
+
+    def _spend(self, answer: _Answer) -> None:
+        answer.assembler.close(cleanly=False)
+        add_usage(self._usage, answer.assembler.message.get("usage") or {})
 
 
 def _stop_reason(event: WireEvent | InputFragment) -> Any:
