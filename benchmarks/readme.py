@@ -97,9 +97,10 @@ def _section(*benchmarks: str, is_complete: bool = False) -> Callable[[Body], Bo
 
 
 def pages() -> list[Path]:
-    """Return the README and the pages for users that have sections. The reference gets its figures when it is built."""
-    guides = (page for folder in ("start", "guides") for page in sorted((ROOT / "docs" / folder).glob("*.md")))
-    written = [ROOT / "README.md", *guides]
+    """Return the README and the other pages with sections. The reference gets its figures when it is built."""
+    folders = ("start", "guides", "inside")
+    others = (page for folder in folders for page in sorted((ROOT / "docs" / folder).glob("*.md")))
+    written = [ROOT / "README.md", *others]
     return [page for page in written if _SECTION.search(page.read_text(encoding="utf-8"))]
 
 
@@ -398,6 +399,23 @@ def verdicts(results: Results) -> str:
         " benchmarks."
     )
     return f"{_numbers(('share of benchmarks, by rounds', *sizes), rows)}\n\n{told}"
+
+
+@_section("speculation")
+def speculation(results: Results) -> str:
+    """Table of sessions with and without speculation across turns."""
+    figures = results["benchmarks"]["speculation"]
+    shares = {"25% hits": "0.25", "50%": "0.5", "75%": "0.75", "100%": "1", "as recorded": "recorded", "slower": "slow"}
+    table = []
+    for variant in figures["variants"]:
+        cells, half = variant["cells"], variant["cells"]["0.5"]
+        saved = (f"{cells[name]['saved']:.1%}" if name in cells else "" for name in shares.values())
+        first = "the first result" if variant["tried"] == 1 else f"the first {variant['tried']} results"
+        named = (f"{variant['session']}, {first}", variant["known_from"], f"{variant['seconds']:g} s")
+        wasted = f"{half['wasted'] / half['hits']:.1f}"
+        table.append([*named, *saved, wasted, "yes" if variant["pays"] else "no"])
+    heads = ("session, and what is tried", "time known from", "a call takes", *shares, "wasted for a used one", "pays")
+    return f"{_numbers(heads, table, texts=2)}\n\nAll {figures['pairs']:,} pairs of runs had equal histories."
 
 
 @_section("other_tools")

@@ -64,6 +64,7 @@ BENCHMARKS: Mapping[str, tuple[str, ...]] = {
     "guard": (),
     "invalid_inputs": (),
     "continued_inputs": (),
+    "speculation": (),
     "verdicts": (),
     "other_tools": ("aiperf", "hyperfine"),
 }
