@@ -2,7 +2,7 @@
 
 It records the responses of a session with half of the predictions right, and runs `eagerstream bench --programs-only`
 with them. The two programs are this module with the arguments `run SESSION without` and `run SESSION with`. A session
-takes ten minutes, and waits most of them. The results are in `build/speculation`.
+takes 13 minutes, and waits most of them. The results are in `build/speculation`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from typing import Final
 import anyio
 
 from eagerstream import HTTPTransport
-from eagerstream_testing import Timing
 
+from . import FAST
 from .sessions import CODE, DATA, WEB, Model, Session, both_sides, play
 
 ROOT: Final = Path(__file__).parents[2]
 SESSIONS: Final[Mapping[str, Session]] = {"code": CODE, "web": WEB, "data": DATA, "slow-data": DATA.taking(1.0, 1.0)}
 RUNS: Final = 10
-_TIMING: Final = Timing(tokens_per_second=80, first_byte_s=1.0)
 
 
 def recorded(session: Session, chance: float = 0.5) -> Model:
     """Return the model of the first session in which this share of its choices is right, rounded."""
     right = round(chance * sum(isinstance(given, str) for _, given in session.calls))
-    runs = (both_sides(session, chance, seed, _TIMING) for seed in count())
+    runs = (both_sides(session, chance, seed, FAST) for seed in count())
     return next(model for _, speculating, model in runs if speculating.report.hits == right)
 
 

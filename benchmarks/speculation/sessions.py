@@ -83,8 +83,8 @@ WEB: Final = Session(
     tools=(Work("search", ("query",), 1.2, lists=10), Work("fetch", ("url",), 1.5)),
     calls=(
         *(("search", {"query": "first question about the subject"}), ("fetch", "url"), ("fetch", "url")),
-        *(("search", {"query": "second question"}), ("fetch", "url")),
-        *(("search", {"query": "third question"}), ("fetch", "url")),
+        *(("search", {"query": "second question"}), ("fetch", "url"), ("search", {"query": "third question"})),
+        ("fetch", "url"),
     ),
     tried=1,
     answer_tokens=400,
@@ -193,16 +193,12 @@ async def play(session: Session, client: Any, *, speculates: bool) -> Side:
 
 
 def both_sides(session: Session, chance: float | None, seed: int, timing: Timing) -> tuple[Side, Side, Model]:
-    """Return a session without and with speculation, in virtual time, and the model of the latter.
-
-    Raises:
-        AssertionError: The histories differ, or other calls than the wasted ones were added.
-    """
+    """Return a session without and with speculation, in virtual time, and the model of the latter."""
     models = [Model(session, chance, seed, timing) for _ in range(2)]
     clients = [Playing(*[model] * (len(session.calls) + 1)) for model in models]
     without, speculating = (
         in_virtual_time(partial(play, session, client, speculates=client is clients[1])) for client in clients
     )
-    assert without.messages == speculating.messages
-    assert speculating.calls - without.calls == speculating.report.wasted
+    assert without.messages == speculating.messages, "the histories differ"
+    assert speculating.calls - without.calls == speculating.report.wasted, "other calls than the wasted ones were added"
     return without, speculating, models[1]
