@@ -25,6 +25,8 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _interrupt(*_: object) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # this signal is not
+        raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 
