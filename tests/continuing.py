@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from eagerstream.loop._cut_input import CutInput
 from eagerstream.recordings import Recording
 from eagerstream_testing import reply, text
+from eagerstream_wire import InputAccumulator
 from eagerstream_wire._values import find
 from tests import api_rules
 from tests.streams import MESSAGE_STOP, block_stop, input_delta, message_delta, message_start, tool_start
 from tests.support import Broken, Exchange, LocalAPI, Piece, refused
 
-_TEXT = re.compile(r"text at (.+?)(?:\. Begin|, of which)")
+_TEXT = re.compile(r"text at (.+?)(?:\. Begin|, from its beginning)")
 _LAST = re.compile(r"<last>(.*)</last>", re.DOTALL)
 _REST = re.compile(r"^\d+\. (?:an object|a list) .*? of (.+?) that are still missing", re.MULTILINE)
 _STEP = re.compile(r'\[(\d+|"(?:[^"\\]|\\.)*")\]|[^.\[]+')
@@ -56,6 +58,14 @@ def _steps(place: str) -> tuple[str | int, ...]:
     return tuple(json.loads(found[1]) if found[1] else found[0] for found in _STEP.finditer(place))
 
 
+def cut_input(raw: str) -> CutInput | None:
+    """The state of an input of which this has come."""
+    accumulator = InputAccumulator()
+    accumulator.feed(tool_start(0, "write"))
+    accumulator.feed(input_delta(0, raw))
+    return CutInput.of(accumulator.inputs[0])
+
+
 class CutModel(LocalAPI):
     """Calls a tool once, and then says that it is done. Its responses are cut as a test says.
 
@@ -93,7 +103,8 @@ class CutModel(LocalAPI):
         if faults := api_rules.check_request(exchange.body):
             return refused(faults)
         messages = exchange.body["messages"]
-        if len(messages) == 1:
+        last = messages[-1]["content"]
+        if isinstance(last, str) or last[-1]["type"] != "tool_result":
             return self._cut(self._name, self._dumps(self._input), self._before)
         if asked := is_asked(exchange.body):
             self.asked.append(asked)

@@ -6,10 +6,22 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import pytest
 
 import eagerstream
-from eagerstream import APIError, Conversation, ItemStream, Later, Outcome, TextStream, ToolStop, tool, validate_history
+from eagerstream import (
+    APIError,
+    Conversation,
+    ItemStream,
+    Later,
+    Limits,
+    Outcome,
+    TextStream,
+    ToolStop,
+    tool,
+    validate_history,
+)
 from eagerstream.calls import RunStatus
 from eagerstream.loop import RunResult
 from eagerstream_testing import http_error, reply, text, tool_use
@@ -23,10 +35,12 @@ from tests.streams import (
     block_delta,
     block_start,
     block_stop,
+    input_delta,
     message_delta,
     message_start,
+    tool_start,
 )
-from tests.support import Broken, Exchange, Gate, LocalAPI
+from tests.support import Broken, Exchange, Gate, LocalAPI, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 
@@ -98,7 +112,7 @@ async def check_cuts(name: str, most: int, *, is_lost: bool, ascii: bool) -> Non
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_some_cuts(name: str, is_lost: bool) -> None:
     """By the limit of tokens, or a lost connection."""
-    await check_cuts(name, 5, is_lost=is_lost, ascii=is_lost)
+    await check_cuts(name, 3, is_lost=is_lost, ascii=is_lost)
 
 
 @pytest.mark.slow
@@ -110,7 +124,7 @@ async def test_all_cuts(name: str, is_lost: bool, ascii: bool) -> None:
     await check_cuts(name, 1_000, is_lost=is_lost, ascii=ascii)
 
 
-LONG = {**FILE, "body": "".join(f"Line {number} of the file.\n" for number in range(60))}
+LONG: dict[str, Any] = {**FILE, "body": "".join(f"Line {number} of the file.\n" for number in range(60))}
 CUTS = [(40, False), (200, True), (220, False), (340, True)]
 
 
@@ -128,10 +142,10 @@ async def test_cut_again_and_again() -> None:
     assert validate_history(result.messages) == []
 
 
-REPEATED = {**FILE, "body": "-" * 3_000}
+REPEATED: dict[str, Any] = {**FILE, "body": "-" * 3_000}
 MISBEHAVING: dict[str, Any] = {
-    "it repeats more than it was asked to": lambda answer: {**answer, "text": POEM[10:]},
-    "it starts again": lambda answer: {**answer, "text": POEM},
+    "it repeats more than it was asked to": lambda answer: {**answer, "text": LONG["body"][100:]},
+    "it starts again": lambda answer: {**answer, "text": LONG["body"]},
     "it leaves out what is empty": lambda answer: (
         {"text": answer["text"], "rest": []} if not answer["rest"][0] else answer
     ),
@@ -147,6 +161,8 @@ WRONG: dict[str, Any] = {
     "it writes a list for an object": lambda answer: {**answer, "rest": [[]]},
     "it writes too many": lambda answer: {**answer, "rest": [{}, {}]},
     "no text": lambda answer: {"rest": answer["rest"]},
+    "no rest": lambda answer: {"text": answer["text"]},
+    "a field again": lambda answer: {**answer, "rest": [{"body": ".", **answer["rest"][0]}]},
     "text is a list": lambda answer: {**answer, "text": [answer["text"]]},
     "rest is a text": lambda answer: {**answer, "rest": "{}"},
     "the rest first": lambda answer: {"rest": answer["rest"], "text": answer["text"]},
@@ -157,9 +173,9 @@ CUT_AT = 75
 
 @pytest.mark.parametrize("how", MISBEHAVING)
 async def test_an_overlap_is_found(how: str) -> None:
-    model = CutModel(FILE, (CUT_AT, False), misbehaves=MISBEHAVING[how])
+    model = CutModel(LONG, (700, False), misbehaves=MISBEHAVING[how])
     result, desk = await told(model)
-    assert (len(model.asked), desk.seen) == (1, [FILE])
+    assert (len(model.asked), desk.seen) == (1, [LONG])
     assert validate_history(result.messages) == []
 
 
@@ -183,6 +199,18 @@ async def test_nonsense_behind_the_rest() -> None:
     model = CutModel(FILE, (CUT_AT, False), name="save", misbehaves=lambda answer: {**answer, "more": "x"})
     result, desk = await told(model)
     assert (desk.seen, result.calls[0].input.outcome) == ([], Outcome.INCOMPLETE)
+
+
+async def test_an_item_again() -> None:
+    """Between two items, nothing but the next one proves the place: it must be none that has come before."""
+    whole, at = json.dumps(ITEMS), json.dumps(ITEMS).index("}, {") + 1
+    again: Any = {"misbehaves": lambda answer: {**answer, "rest": [ITEMS["edits"], *answer["rest"][1:]]}}
+    for cut in (at, at + 1):  # before and behind the comma
+        assert whole[:cut].count("{") == 2
+        result, desk = await told(CutModel(ITEMS, (cut, False), name="edit", **again))
+        assert (desk.seen, result.calls[0].input.outcome) == ([], Outcome.INCOMPLETE)
+        _, desk = await told(CutModel(ITEMS, (cut, False), name="edit"))
+        assert desk.seen == [ITEMS]
 
 
 async def test_a_text_whose_end_occurs_twice() -> None:
@@ -333,10 +361,11 @@ class Files:
         return f"saved {len(body)}"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["write", "append", "save"])
 @pytest.mark.parametrize("cuts", [[(CUT_AT, False)], [(CUT_AT, True)], CUTS])
 async def test_killed_at_any_write(name: str, cuts: Any) -> None:
-    """The next process asks for the rest of what the last one has kept. A call that must not run twice is told as open."""
+    """The next process asks for the rest of what the last one has kept. A call that must not run twice is answered as unknown."""
     options = {"on_truncated": "continue_input", "restart_delay_s": 0.0, "max_restarts": 9}
     states: list[tuple[Any, list[str]]] = []
     journal, files = MemoryJournal(), Files()
@@ -388,3 +417,66 @@ async def test_a_conversation_reports() -> None:
     sent = conversation.request()
     assert "cut off" in str(sent["messages"][-1]["content"][0]["content"])
     assert desk.seen == []
+
+
+class WithContainer(CutModel):
+    """Its first response names a container at its end."""
+
+    def body_for(self, exchange: Exchange) -> Any:
+        body: Any = super().body_for(exchange)
+        if not self.exchanges:
+            end = next(event for event in body if type(event) is dict and event["type"] == "message_delta")
+            end["delta"]["container"] = {"id": "container_1", "expires_at": "2026-12-01T00:00:00Z"}
+        return body
+
+
+async def test_the_end_of_the_first_response() -> None:
+    """Its container stays, and its counts are those of complete responses."""
+    result, desk = await told(model := WithContainer(FILE, (CUT_AT, False)))
+    assert desk.seen == [FILE]
+    assert model.exchanges[-1].body["container"] == "container_1"
+    assert "uncounted_output_tokens" not in result.usage
+
+
+async def test_a_run_that_is_cancelled_meanwhile() -> None:
+    """What has been used for both responses counts."""
+    gate = Gate()
+    model = Refusing([message_start(usage={"input_tokens": 100, "output_tokens": 1}), gate])
+    run = eagerstream.run(
+        model.transport(), **REQUEST, on_truncated="continue_input", tools=[Desk().save, Desk().write]
+    )
+    async with run, anyio.create_task_group() as tasks:
+        tasks.start_soon(run.finish)
+        await gate.reached.wait()
+        await all_tasks_blocked()
+        run.cancel()
+    assert run.result.status is RunStatus.CANCELLED
+    assert (run.result.usage["input_tokens"], run.result.usage["output_tokens"]) == (200, CUT_AT + 1)
+
+
+async def test_our_own_pause_is_no_silence() -> None:
+    """The peer is not given up for the time that we wait after a loss."""
+    options = {"limits": Limits(idle_timeout_s=0.1), "restart_delay_s": 0.4}
+    _, desk = await told(CutModel(FILE, (CUT_AT, True)), **options)
+    assert desk.seen == [FILE]
+
+
+async def test_the_rest_starts_again() -> None:
+    """A gateway that starts the second response again has lost it: it is requested once more."""
+    again = [message_start(), tool_start(0, "continue_input"), input_delta(0, '{"te'), message_start()]
+    model = Refusing([*again, tool_start(0, "continue_input")])
+    _, desk = await told(model)
+    assert (len(model.asked), desk.seen) == (2, [FILE])
+
+
+async def test_a_result_of_the_api_s_own_call() -> None:
+    """A response that continues another one may bring the result of its search. The request for the rest has it, too."""
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    model = CutModel(FILE, (CUT_AT, False), before=[{**block_start(0, "x"), "content_block": found}, block_stop(0)])
+    messages = [*REQUEST["messages"], {"role": "assistant", "content": [search]}]
+    tools = [*Desk().tools(), {"type": "web_search_20250305", "name": "web_search"}]
+    given = {**REQUEST, "messages": messages, "on_truncated": "continue_input"}
+    result = await eagerstream.run(model.transport(), **given, tools=tools)
+    assert result.status is RunStatus.COMPLETED
+    assert "web_search_tool_result" in [block["type"] for block in model.exchanges[1].body["messages"][-2]["content"]]

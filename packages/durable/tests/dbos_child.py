@@ -44,6 +44,7 @@ async def converse(effects_path: str, base_url: str, run_id: str) -> list[Any]:
             tools=tools,
             journal=journal,
             run_id=run_id,
+            on_truncated="continue_input",
         ) as run:
             await run.finish()
         result: RunResult = run.result

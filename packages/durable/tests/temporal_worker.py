@@ -38,6 +38,7 @@ async def converse(effects_path: str, base_url: str) -> list[Any]:
                 tools=World(info.workflow_id, effects).tools(),
                 journal=journal,
                 run_id=info.workflow_id,
+                on_truncated="continue_input",
             ) as run,
         ):
             await run.finish()

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from packages.toolkit.tests.files_calls import tree
+from tests.continuing import CutModel
 from tests.streams import REQUEST
 from tests.support import anthropic_client, check_history
 
@@ -17,7 +18,7 @@ import eagerstream
 from eagerstream import RunStatus, ToolStop
 from eagerstream.recordings import Recording
 from eagerstream_testing import ReplayServer, Scenario, Timing, reply, text, tool_use
-from eagerstream_toolkit import Files
+from eagerstream_toolkit import EagerTextEditor, Files
 
 POEM = "".join(f"line {number}\n" for number in range(400))
 
@@ -90,3 +91,26 @@ async def test_a_reply_that_is_cut_inside_a_file(tmp_path: Path) -> None:
     assert run.result.status is RunStatus.TRUNCATED
     check_history(run.result.messages)
     assert tree(tmp_path) == {}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_files_that_are_cut_off(tmp_path: Path, is_lost: bool) -> None:
+    """Each tool that writes, and the editor, finish a file whose input is cut off, by a limit or a lost connection."""
+    files = Files(tmp_path, require_read=False)
+    editor = EagerTextEditor(tmp_path, root_name="/repo")
+    (tmp_path / "old.txt").write_text("one\ntwo\n")
+    calls: list[tuple[Any, dict[str, Any], int]] = [
+        (files.write, {"path": "new.txt", "content": POEM}, 900),
+        (editor, {"command": "create", "path": "/repo/made.txt", "file_text": POEM}, 900),
+        (files.edit, {"path": "old.txt", "old_string": "one", "new_string": POEM}, 900),
+    ]
+    for used, input, at in calls:
+        model = CutModel(input, (at, is_lost), name=used.name)
+        given = {**REQUEST, "on_truncated": "continue_input", "restart_delay_s": 0.0}
+        with anyio.fail_after(30):
+            result = await eagerstream.run(model.transport(), **given, tools=[used])
+        assert [call.is_error for call in result.calls] == [False], result.calls[0].text
+        assert len(model.asked) == 1
+    assert (tmp_path / "new.txt").read_text() == (tmp_path / "made.txt").read_text() == POEM
+    assert (tmp_path / "old.txt").read_text() == f"{POEM}\ntwo\n"

@@ -111,6 +111,7 @@ class Turn:
         host: The run, or the framework, that the calls belong to.
         listeners: Hear of the life of the calls.
         executor: Gives the calls their places, and runs them.
+        server_calls: Ids of the API's own calls in the history before.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Turn:
         # The conversation has the turn, too. `close` and `discard` break the cycle, so that a run goes away with its
         # last reference: of 500 runs at once, 520 were alive at most, and 632 when only the garbage collector removed
         # them.
-        self._server_calls = server_calls  # of the history before, by id
+        self.server_calls = server_calls
         self._can_be_cut = can_be_cut  # by a guard; else the owner reads on, whatever it says
         # By input, not by id or index: a peer may use both twice.
         self._by_input: dict[GrowingInput, ToolCall] = {}
@@ -169,7 +170,7 @@ class Turn:
     def kept(self) -> list[Block]:
         """The blocks of the response that stay in the history, known from its end on."""
         assert self.ending is not None
-        return kept_blocks(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
+        return kept_blocks(self.message, self.calls, self.ending.keeps, server_calls=self.server_calls)
 
     @property
     def forbids_retry(self) -> bool:
@@ -428,7 +429,7 @@ class Turn:
         if not self.is_closed:
             assert self.ending is not None
             self.is_closed = True
-            self.history = settle(self.message, self.calls, self.ending.keeps, server_calls=self._server_calls)
+            self.history = settle(self.message, self.calls, self.ending.keeps, server_calls=self.server_calls)
             maker, self._maker = self._maker, None
             if maker is not None:
                 maker.settled(self)

@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from eagerstream_wire import PartialJSON
+from eagerstream_wire import ToolInput
 from eagerstream_wire._values import find
-
-from ..limits import Limits
 
 TOOL_NAME: Final = "continue_input"
 DEFINITION: Final[dict[str, Any]] = {
@@ -39,16 +37,18 @@ DEFINITION: Final[dict[str, Any]] = {
     },
 }
 
-_LEAST_ANCHOR_CHARS: Final = 12
-_MOST_ANCHOR_CHARS: Final = 1_000
 _ANCHOR_CHARS: Final = 60
-"""Characters that the model is asked to repeat: more than the proof needs, so that they are easy to find for it."""
+"""Characters that the model repeats, at least. It may forget to, and write them because they come once more."""
+_MOST_ANCHOR_CHARS: Final = 1_000
 
+_OBJECT: Final = re.compile(r"[ \t\r\n]*\{")
 _STRING: Final = r'"(?:[^"\\]++|\\.?)*+'
 _STRING_OR_MARK: Final = re.compile(rf'{_STRING}"?|[\[\]{{}},]', re.DOTALL)
 _STRING_OR_SPACE: Final = re.compile(rf'({_STRING}"?)|\s+', re.DOTALL)
 _COMPLETE_ITEM: Final = re.compile(rf'{_STRING}"|true|false|null', re.DOTALL)
 _COMPLETE_FIELD: Final = re.compile(rf'{_STRING}":(?:{_COMPLETE_ITEM.pattern})', re.DOTALL)
+_HALF: Final = re.compile(r"(?<!\\)(?:\\\\)*((?:\\u[dD][89abAB]..)?\\(?:u[0-9a-fA-F]{0,3})?|\\u[dD][89abAB]..)\Z")
+_HALF_CHARS: Final = 12
 _WHOLE_UNITS: Final = re.compile(
     # A high surrogate is whole once it is known if its low half follows.
     r"(?:[^\\]++|\\[^u]|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
@@ -66,8 +66,7 @@ class CutInput:
         path: The place of the innermost unfinished container.
         key: The place of the unfinished text in it; None if the input was cut between two values.
         text: That text.
-        anchor: The last characters of the text, with which its rest begins.
-        unique: Of these, the number at the end that occurs once in the text.
+        anchor: The last characters of the text, with which its rest begins. They occur in it once.
         half: Half of an escape, or of a surrogate pair, at the end of the text.
         member: The part of a member that was being written outside of a text, without white space.
         is_due: Another member must follow, or the rest of this one.
@@ -80,7 +79,6 @@ class CutInput:
     key: str | int | None = field(repr=False)
     text: str = field(repr=False)
     anchor: str = field(repr=False)
-    unique: int
     half: str
     member: str = field(repr=False)
     is_due: bool
@@ -88,41 +86,47 @@ class CutInput:
     closers: str
 
     @classmethod
-    def of(cls, raw: str, limits: Limits) -> Self | None:
+    def of(cls, input: ToolInput) -> Self | None:
         """Return the state of an input that was cut off; None if it cannot be continued.
 
-        That is so if it is complete or no object, and if the end of its unfinished text occurs in it more than once.
+        That is so if nothing of it has come, if it is complete or no JSON, and if the end of its unfinished text occurs
+        in it more than once.
         """
-        parser = PartialJSON(limits=limits)
-        parser.feed(raw)
-        path, value = parser.open_path, parser.value
-        if path is None or type(value) is not dict or parser.error is not None:
+        path, value = input.open_path, input.partial
+        if path is None or input.error is not None or _OBJECT.match(input.raw) is None:
             return None
-        key, text, unique, half = None, "", 0, ""
-        mark, member, string = _last_member(raw)
+        key, text, half, anchor = None, "", "", ""
+        member, is_complete, is_due = "", True, False
         if isinstance(found := find(value, path), str):
             *containers, key = path
-            path, text, member = tuple(containers), found, ""
-            length = _unique_length(text)
-            if length is None:
+            path, text = tuple(containers), found
+            if (length := _anchor_length(text)) is None:
                 return None
-            unique, half = length, string[1 + len(whole_units(string[1:])) :]
+            half, anchor = _half(input.raw), text[len(text) - length :]
         kinds = [type(find(value, path[:depth])) for depth in range(len(path), -1, -1)]
-        whole = _COMPLETE_FIELD if kinds[0] is dict else _COMPLETE_ITEM
-        is_complete = key is not None or mark in ("]", "}") or whole.fullmatch(member) is not None
+        if key is None:
+            mark, member = _last_member(input.raw)
+            whole = _COMPLETE_FIELD if kinds[0] is dict else _COMPLETE_ITEM
+            # Behind a number, white space proves that it has no further digit.
+            is_ended = input.raw[-1].isspace() and member[-1:].isdigit()
+            is_complete = mark in ("]", "}") or whole.fullmatch(member) is not None or is_ended
+            is_due = not is_complete and (bool(member) or mark == ",")
         return cls(
             value=value,
             path=path,
             key=key,
             text=text,
-            anchor=_anchor(text, unique),
-            unique=unique,
+            anchor=anchor,
             half=half,
             member="" if is_complete else member,
-            is_due=not is_complete and (bool(member) or mark == ","),
+            is_due=is_due,
             needs_comma=is_complete,
             closers="".join("}" if kind is dict else "]" for kind in kinds),
         )
+
+    def members(self, number: int) -> Any:
+        """Return the unfinished container of a closer: what of it has arrived."""
+        return find(self.value, self.path[: len(self.path) - number])
 
     def request(self) -> str:
         """Return the text that asks the model for the rest."""
@@ -132,14 +136,15 @@ class CutInput:
         ]
         if self.key is None:
             parts.append('`text`: "".')
-        elif self.text:
+        elif self.anchor != self.text:
             parts.append(
                 f"`text`: the rest of the unfinished text at {_place((*self.path, self.key))}. Begin with exactly the "
                 "characters between the tags, which are its last ones, and continue it to its end:\n"
                 f"<last>{self.anchor}</last>"
             )
         else:
-            parts.append(f"`text`: the text at {_place((*self.path, self.key))}, of which nothing has arrived.")
+            whole = f"`text`: the complete text at {_place((*self.path, self.key))}, from its beginning"
+            parts.append(f"{whole}, which is:\n<last>{self.anchor}</last>" if self.text else f"{whole}.")
         parts.append(f"`rest`: a list of {len(self.closers)}:")
         for number, closer in enumerate(self.closers, 1):
             place = self.path[: len(self.path) - number + 1]
@@ -156,36 +161,41 @@ def whole_units(written: str) -> str:
     return "" if found is None else found[0]
 
 
-def _last_member(raw: str) -> tuple[str, str, str]:
-    """Return the last bracket or comma, the text behind it without white space, and the last string in it."""
-    mark, start, string = "", 0, ""
+def _last_member(raw: str) -> tuple[str, str]:
+    """Return the last bracket or comma, and the text behind it without white space."""
+    mark, start = "", 0
     for found in _STRING_OR_MARK.finditer(raw):
-        if found[0][0] == '"':
-            string = found[0]
-        else:
+        if found[0][0] != '"':
             mark, start = found[0], found.end()
-    return mark, _STRING_OR_SPACE.sub(lambda found: found[1] or "", raw[start:]), string
+    return mark, _STRING_OR_SPACE.sub(lambda found: found[1] or "", raw[start:])
 
 
-def _unique_length(text: str) -> int | None:
-    """Return the number of characters at the end of a text that occur once in it; None if they would be too many."""
-    length = _LEAST_ANCHOR_CHARS
+def _half(raw: str) -> str:
+    """Return the half of an escape, or of a surrogate pair, at the end of an unfinished string."""
+    start = max(0, len(raw) - _HALF_CHARS)
+    while start > 0 and raw[start - 1] == "\\":  # whether a backslash is escaped depends on all before it
+        start -= 1
+    found = _HALF.search(raw[start:])
+    return "" if found is None else found[1]
+
+
+def _anchor_length(text: str) -> int | None:
+    """Return the number of characters at the end of a text that prove its place; None if they would be too many.
+
+    They occur in it once, and begin with a line or a word if one is near.
+    """
+    length = _ANCHOR_CHARS
     while length <= _MOST_ANCHOR_CHARS:
-        if length >= len(text):
+        start = len(text) - length
+        if start <= 0:
             return len(text)
-        if text.find(text[-length:]) == len(text) - length:
+        if text.find(text[start:]) == start:
+            for mark in ("\n", " "):
+                if (before := text.rfind(mark, max(0, start - _ANCHOR_CHARS), start)) >= 0:
+                    return len(text) - before - 1
             return length
         length *= 2
     return None
-
-
-def _anchor(text: str, unique: int) -> str:
-    """Return the end of a text, from the beginning of a line or a word if one is near."""
-    start = max(0, len(text) - max(unique, _ANCHOR_CHARS))
-    for mark in ("\n", " "):
-        if (before := text.rfind(mark, max(0, start - _ANCHOR_CHARS), start)) >= 0:
-            return text[before + 1 :]
-    return text[start:]
 
 
 def _place(path: Sequence[str | int]) -> str:

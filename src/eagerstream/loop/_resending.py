@@ -1,4 +1,4 @@
-"""`ResendingTransport`: sends a request that was refused once more, in another form."""
+"""`ResendingTransport`: sends a request that was refused once more, in another form; and the base of such layers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..transports import Reply, RequestBody, Transport
 from ..transports._opening import Opening
 
 
-class ResendingTransport(Transport):
-    """Sends requests over another transport.
+class TransportLayer(Transport):
+    """A transport that sends its requests over another one.
 
     Args:
         transport: Sends the requests.
@@ -23,13 +23,21 @@ class ResendingTransport(Transport):
         self._transport = transport
 
     def opening_timeout_s(self, limits: Limits) -> float:
-        """See `Transport.opening_timeout_s`. A refusal comes at once, so both requests have this time together."""
+        """See `Transport.opening_timeout_s`."""
         return self._transport.opening_timeout_s(limits)
 
     @property
     def default_betas(self) -> Sequence[str]:
         """See `Transport.default_betas`."""
         return self._transport.default_betas
+
+
+class ResendingTransport(TransportLayer):
+    """Sends requests over another transport. A refusal comes at once, so both requests share the time of the opening.
+
+    Args:
+        transport: Sends the requests.
+    """
 
     def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
         """See `Transport.open`."""

@@ -15,6 +15,7 @@ from ._cut_input import CutInput, whole_units
 _STRING: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _BETWEEN: Final = re.compile(r'[^"\[\]{}]+')
 _WHITE_SPACE: Final = " \t\r\n"
+_MOST_KEY_CHARS: Final = 1_000
 _HEAD_CHARS: Final = 64
 """After so many characters, a text that began nowhere in the cut one is given up."""
 
@@ -88,10 +89,13 @@ class Seam:
         piece = fragment[start:at]
         if self._is_key:
             self._key = (self._key or "") + piece
+            if len(self._key) > len("rest"):
+                raise SeamError("not the form that was asked for")
         elif self._depth == 1:
             out.append(self._text.feed(piece))
         else:
-            out.append(self._rest.feed(piece + '"' if has_ended else piece, in_string=True))
+            written = piece + '"' if has_ended else piece
+            out.append(self._rest.feed(written, is_member=self._depth == 3, in_string=True, ends=has_ended))
         if has_ended:
             self._in_string = False
             if self._is_key:
@@ -107,24 +111,26 @@ class Seam:
         if self._depth > 2 and character not in '"[]{}':
             found = _BETWEEN.match(fragment, at)
             assert found is not None
-            out.append(self._rest.feed(found[0]))
+            out.append(self._rest.feed(found[0], is_member=self._depth == 3))
             return found.end()
         if character == '"':
             self._begin_string(out)
         elif character in "[{":
             self._depth += 1
             if self._depth > 3:
-                out.append(self._rest.feed(character))
+                out.append(self._rest.feed(character, is_member=False))
             elif self._depth == 3:
                 if not self._text.has_ended:
                     raise SeamError("the rest came before the text")
                 self._rest.begin(character)
             elif character != ("{" if self._depth == 1 else "[") or (self._depth == 2 and self._key != "rest"):
                 raise SeamError("not the form that was asked for")
+            elif self._depth == 2:
+                self._rest.has_come = True
         elif character in "]}":
             self._depth -= 1
             if self._depth > 2:
-                out.append(self._rest.feed(character))
+                out.append(self._rest.feed(character, is_member=False))
             elif self._depth == 2:
                 out.append(self._rest.close(character))
         elif character == "," and self._depth == 1:
@@ -140,7 +146,7 @@ class Seam:
             if self._key not in (None, "text"):
                 raise SeamError("not the form that was asked for")
         elif self._depth > 2:
-            out.append(self._rest.feed('"', in_string=True))
+            out.append(self._rest.feed('"', is_member=self._depth == 3, in_string=True))
         else:
             raise SeamError("not the form that was asked for")
 
@@ -151,7 +157,7 @@ class _Text:
     def __init__(self, cut: CutInput) -> None:
         self.has_ended = cut.key is None
         self._before = cut.text
-        self._end = self._before[len(self._before) - cut.unique :]
+        self._end = cut.anchor
         self._half = cut.half
         self._takes_none = cut.key is None
         self._is_found = False
@@ -236,44 +242,107 @@ class _Rest:
     """The rest behind the unfinished text: the further members of each unfinished container."""
 
     def __init__(self, cut: CutInput) -> None:
+        self.has_come = False
         self._closers = cut.closers
         self._closed = 0
+        self._known = [
+            frozenset(members) if isinstance(members, dict) else [*members]
+            for members in map(cut.members, range(len(cut.closers)))
+        ]
         self._member = cut.member
+        self._matched = 0  # characters of `_member`
         self._is_due = cut.is_due
         self._needs_comma = cut.needs_comma
+        self._expects_key = True
+        self._key = ""
+        # Nothing but its first item proves the place in a list that was cut between two items.
+        self._first: list[str] | None = [] if cut.closers[0] == "]" and cut.key is None and not cut.member else None
 
     def begin(self, bracket: str) -> None:
         """Take the opening bracket of an item."""
         closers = self._closers
         if self._closed == len(closers) or bracket != ("{" if closers[self._closed] == "}" else "["):
             raise SeamError("the rest has another form than the input")
+        self._expects_key, self._key = True, ""
 
-    def feed(self, piece: str, *, in_string: bool = False) -> str:
-        """Take a piece inside an item as it was written, and return what of it continues the input."""
-        while piece and self._member:
-            if in_string or piece[0] not in _WHITE_SPACE:
-                if piece[0] != self._member[0]:
+    def feed(self, piece: str, *, is_member: bool, in_string: bool = False, ends: bool = False) -> str:
+        """Take a piece inside an item as it was written, and return what of it continues the input.
+
+        Args:
+            piece: A part of a string, or something between strings.
+            is_member: It is not inside a further container.
+            in_string: It is a part of a string, its quotes included.
+            ends: The string ends with it.
+        """
+        if is_member and self._closers[self._closed] == "}":
+            self._look_for_keys(piece, in_string=in_string, ends=ends)
+        written = self._unmatched(piece, in_string=in_string) if self._matched < len(self._member) else piece
+        is_something = in_string or bool(written.strip(_WHITE_SPACE))
+        if is_something:
+            self._is_due = False
+            if self._needs_comma:
+                self._needs_comma = False
+                written = "," + written
+        if self._first is None:
+            return written
+        self._first.append(written)
+        return self._first_item() if is_member and not in_string and "," in piece else ""
+
+    def _look_for_keys(self, piece: str, *, in_string: bool, ends: bool) -> None:
+        if not in_string:
+            self._expects_key = self._expects_key or "," in piece
+        elif self._expects_key:
+            self._key += piece
+            if len(self._key) > _MOST_KEY_CHARS:
+                raise SeamError("a key that is too long")
+            if ends:
+                self._expects_key = False
+                key, self._key = self._key, ""
+                try:
+                    is_known = json.loads(key) in self._known[self._closed]
+                except ValueError:
+                    raise SeamError("the rest is no JSON") from None
+                if is_known:
+                    raise SeamError("a field that has come before")
+
+    def _unmatched(self, piece: str, *, in_string: bool) -> str:
+        """Return a piece without the part of it that repeats the member that was being written."""
+        for place, character in enumerate(piece):
+            if self._matched == len(self._member):
+                return piece[place:]
+            if in_string or character not in _WHITE_SPACE:
+                if character != self._member[self._matched]:
                     raise SeamError("the rest does not begin with what was being written")
-                self._member = self._member[1:]
-                self._is_due = False
-            piece = piece[1:]
-        if self._needs_comma and (in_string or piece.strip(_WHITE_SPACE)):
-            self._needs_comma = False
-            piece = "," + piece
-        self._is_due = self._is_due and not (in_string or piece.strip(_WHITE_SPACE))
-        return piece
+                self._matched += 1
+        self._is_due = self._is_due and self._matched < len(self._member)
+        return ""
+
+    def _first_item(self) -> str:
+        """Return the first item of a list, with what has come behind it, if it is none that has come before."""
+        assert self._first is not None
+        written, self._first = "".join(self._first), None
+        try:
+            item, _ = json.JSONDecoder().raw_decode(written.lstrip(_WHITE_SPACE + ","))
+        except ValueError:
+            return written
+        if item in self._known[0]:
+            raise SeamError("an item that has come before")
+        return written
 
     def close(self, bracket: str) -> str:
         """Take the closing bracket of an item."""
-        if self._member or self._is_due:
+        if self._matched < len(self._member) or self._is_due:
             raise SeamError("what was being written is missing")
         if self._closed == len(self._closers) or bracket != self._closers[self._closed]:
             raise SeamError("the rest has another form than the input")
+        first = self._first_item() if self._first is not None else ""
         self._closed += 1
         self._needs_comma = True
         # The last one proves that the input is complete, so it waits until the answer is.
-        return bracket if self._closed < len(self._closers) else ""
+        return first + bracket if self._closed < len(self._closers) else first
 
     def end(self) -> str:
         """Return the brackets that are missing: the model may leave out what is empty."""
+        if not self.has_come:
+            raise SeamError("the rest is missing")
         return "".join(map(self.close, self._closers[self._closed :])) + self._closers[-1]
