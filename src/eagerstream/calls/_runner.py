@@ -48,7 +48,7 @@ class CallRunner:
     def __init__(
         self, executor: Executor, tasks: TaskGroup, *, deadline: float = math.inf, waits_for_input: bool = True
     ) -> None:
-        self.is_stopped = False
+        self.is_stopped: bool = False
         self._executor = executor
         self._tasks = tasks
         self._deadline = deadline

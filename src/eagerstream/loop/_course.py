@@ -32,7 +32,14 @@ from ..tools._toolbox import Toolbox
 from ._budget import Budget
 from ._compaction import Compaction
 from ._continuing import Continuing
-from ._options import CALL_DEFAULTS, LOOP_DEFAULTS, ConversationOptions, RunOptions, check_loop_options
+from ._options import (
+    CALL_DEFAULTS,
+    LOOP_DEFAULTS,
+    ConversationOptions,
+    LoopOptions,
+    RunOptions,
+    check_loop_options,
+)
 from ._output import RunOutput
 from ._requests import GivenTools, Requests, check_parameters
 from ._result import RunResult, take_account
@@ -77,7 +84,7 @@ class Course:
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits must be a Limits, not {type(self.limits).__name__}")
         check_count("max_tokens", max_tokens, least=0)
-        self.options = taken(given, LOOP_DEFAULTS)
+        self.options: LoopOptions = taken(given, LOOP_DEFAULTS)
         check_loop_options(self.options)
         calls = taken(given, CALL_DEFAULTS)
         eager: bool = given.pop("eager", True)

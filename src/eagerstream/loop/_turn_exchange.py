@@ -63,11 +63,11 @@ class TurnExchange(Exchange):
     ) -> None:
         super().__init__(delivery, request, assembler, marks, output)
         self.turn = turn
-        self.scope = anyio.CancelScope()
-        self.has_response = False
-        self.is_reading = False
-        self.is_cut_by_message = False
-        self.is_cut_by_budget = False
+        self.scope: anyio.CancelScope = anyio.CancelScope()
+        self.has_response: bool = False
+        self.is_reading: bool = False
+        self.is_cut_by_message: bool = False
+        self.is_cut_by_budget: bool = False
         self._budget = budget
         self._next_estimate_s = 0.0
         self._runner = runner

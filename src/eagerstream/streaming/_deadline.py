@@ -49,7 +49,7 @@ class ReplyDeadline:
         self._progress_s = limits.progress_timeout_s
         self._reply_s = limits.max_reply_s
         self._slack_s = min(self._idle_s, self._progress_s, self._reply_s) / 20
-        self.scope = scope or anyio.CancelScope()
+        self.scope: anyio.CancelScope = scope or anyio.CancelScope()
         self._byte_at = self._progress_at = self._moved_at = time.monotonic()
         self._reply_until = math.inf
         self._opening_s: float | None = opening_s  # None once the response has begun
