@@ -381,7 +381,7 @@ async def test_killed_at_any_write(name: str, cuts: Any) -> None:
         resumed = await taken_up(model.transport(), MemoryJournal(entries), [getattr(files, name)])
         result = resumed.result
         assert result.status is RunStatus.COMPLETED, (entries["r"][-1], result.error)
-        assert validate_history(result.messages) == []
+        assert (validate_history(result.messages), [*resumed.violations]) == ([], [])
         had_begun = any(entry["kind"] == "start" for entry in entries["r"])
         if name == "write" or not had_begun:
             assert [block_of(message) for message in result.messages] == [
@@ -463,7 +463,7 @@ async def test_our_own_pause_is_no_silence() -> None:
 
 async def test_the_rest_starts_again() -> None:
     """A gateway that starts the second response again has lost it: it is requested once more."""
-    again = [message_start(), tool_start(0, "continue_input"), input_delta(0, '{"te'), message_start()]
+    again = [message_start(), tool_start(0, "continue_input"), input_delta(0, '{"te'), message_start(id="msg_again")]
     model = Refusing([*again, tool_start(0, "continue_input")])
     _, desk = await told(model)
     assert (len(model.asked), desk.seen) == (2, [FILE])

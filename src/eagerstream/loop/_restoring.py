@@ -184,7 +184,8 @@ def events_of(turn: OpenTurn) -> Iterator[dict[str, Any]]:
         yield {"type": "content_block_start", "index": index, "content_block": block}
         for delta in deltas:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
-        if is_closed:
+        # Also one that was cut off: the API closes its block.
+        if is_closed or (turn.is_cut and index == len(turn.blocks) - 1):
             yield {"type": "content_block_stop", "index": index}
     if turn.is_whole:
         reasons = {name: value for name in _REASONS if (value := turn.message.get(name)) is not None}
