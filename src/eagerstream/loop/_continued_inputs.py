@@ -11,22 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from enum import Enum
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, TypeAlias
 
 import anyio
 
 from eagerstream_wire import (
-    InputDelta,
     InputFragment,
-    InputStart,
-    InputStop,
     MessageAssembler,
-    MessageStart,
-    MessageState,
-    MessageStop,
-    Outcome,
-    ToolInput,
     WireEvent,
 )
 from eagerstream_wire._assistant_message import add_usage, counted
@@ -47,6 +40,7 @@ from ._cut_input import DEFINITION, TOOL_NAME, CutInput
 from ._interruption import Restarts
 from ._options import LoopOptions
 from ._resending import TransportLayer
+from ._rest_answer import RestAnswer
 from ._seam import Seam, SeamError
 from ._turn_exchange import TurnExchange
 
@@ -55,6 +49,22 @@ _log = logging.getLogger(__name__)
 _ENDS: Final = ("content_block_stop", "message_delta", "message_stop", "error")
 _DRAIN_S: Final = 0.25
 _RUNNING: Final = "This call is running. Its result follows later."
+
+
+class _Phase(Enum):
+    """The part of a response that is received next."""
+
+    FIRST = "first"
+    """The response itself."""
+    CUT = "cut"
+    """Nothing: its last input was cut off, and the rest of it is asked for."""
+    REST = "rest"
+    """The rest, in the answer to that."""
+    TAIL = "tail"
+    """The end of the body of that answer: the rest has come."""
+    OVER = "over"
+    """Nothing: the response ends where it was cut."""
+
 
 _Batch: TypeAlias = Sequence[WireEvent | InputFragment]
 
@@ -129,16 +139,15 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         self._restarts = Restarts(options, limits)
         self._saved = saved
         self._context: AbstractAsyncContextManager[Reply] | None = None
-        self._reply: Reply | None = None  # None once nothing more is read
+        self._phase = _Phase.FIRST
+        self._reply: Reply | None = None  # None while none is open
         self._index: int | None = None  # of the block of a call, until its end
         self._held: list[Any] = []  # the end of that block, and what has come behind it
         self._fault: Exception | None = None  # with which the first response broke off
         self._continuations = 0
         self._usage: dict[str, Any] = {}  # of the responses that have ended
-        self._asks = False  # for the rest, next
-        self._asks_after: APIError | ProtocolError | None = None  # a loss
-        self._answer: _Answer | None = None  # to the request for the rest
-        self._is_complete = False  # the rest has come: only the end of its body is read
+        self._loss: APIError | ProtocolError | None = None  # after which the rest is asked for
+        self._answer: RestAnswer | None = None  # to the request for the rest
 
     async def __aenter__(self) -> Reply:
         if self._saved is not None:
@@ -164,17 +173,25 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     async def receive(self) -> _Batch | None:
         """See `Reply.receive`. A response that breaks off inside an input is continued, too."""
-        if self._asks:
-            self._asks = False
-            return () if await self._asked(self._asks_after) else self._given_up()
-        if self._answer is not None:
-            return await self._receive_rest(self._answer)
-        if self._reply is None:
-            if self._fault is not None:
-                raise self._fault
-            return None
-        if self._is_complete:
-            return None if await self._reply.receive() is None else ()
+        match self._phase:
+            case _Phase.CUT:
+                return () if await self._asked(self._loss) else self._given_up()
+            case _Phase.REST:
+                return await self._receive_rest()
+            case _Phase.OVER:
+                if self._fault is not None:
+                    raise self._fault
+                return None
+            case _Phase.TAIL:
+                assert self._reply is not None
+                return None if await self._reply.receive() is None else ()
+            case _:
+                return await self._receive_first()
+
+    # --- the first response -------------------------------------------------------------------------------------------
+
+    async def _receive_first(self) -> _Batch | None:
+        assert self._reply is not None
         if self._held and (decided := self._decided()) is not None:
             return decided
         try:
@@ -189,8 +206,6 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             self._held += batch
             return ()
         return self._passed(batch)
-
-    # --- the first response -------------------------------------------------------------------------------------------
 
     def _passed(self, batch: _Batch) -> _Batch:
         """Return the events that are handed on. The end of a call's block is held until all before it is taken."""
@@ -241,8 +256,8 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     def _cut(self, fault: APIError | ProtocolError | None) -> _Batch:
         """Ask for the rest of the input next. Return what has been used, in case that nothing more comes."""
-        self._fault = self._asks_after = fault
-        self._asks = True
+        self._fault = self._loss = fault
+        self._phase = _Phase.CUT
         assembler = self._exchange.assembler
         self._usage = {**(assembler.message.get("usage") or {})} if fault is None else usage_so_far(assembler)
         for event in self._held:
@@ -252,7 +267,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     def _given_up(self) -> _Batch:
         """End the response where it was cut, with all that it has used."""
-        self._reply = self._answer = None
+        self._phase = _Phase.OVER
         if self._fault is not None:
             return [_counts(self._usage)]
         return [
@@ -290,7 +305,8 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             reason = "max_tokens" if fault is None else type(fault).__name__
             what = "an input was cut off after %d characters, and its rest is asked for: %s (requests %s, %s)"
             _log.warning(what, input.chars, reason, self.request_id, self._reply.request_id)
-            self._answer = _Answer(Seam(cut), MessageAssembler(limits=self._limits))
+            self._answer = RestAnswer(Seam(cut), MessageAssembler(limits=self._limits))
+            self._phase = _Phase.REST
             return True
         return False
 
@@ -330,9 +346,11 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         more = max(first, min(first * 2 ** (self._continuations + 1), cap))
         return {**kept, "max_tokens": more, "messages": [*self._request["messages"], *added]}
 
-    async def _receive_rest(self, answer: _Answer) -> _Batch:
+    async def _receive_rest(self) -> _Batch:
         """Return the next part of the rest. What was returned before it has been taken."""
+        answer = self._answer
         assert self._reply is not None
+        assert answer is not None
         text = ""
         try:
             text = answer.take(await self._reply.receive())
@@ -346,23 +364,23 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         if answer.has_begun and not answer.is_counted:
             answer.is_counted = True
             events.append(_counts(self._with_usage_of(answer)))
-        if answer.is_complete and not answer.is_handed_on:
-            answer.is_handed_on = True
+        if answer.is_complete and self._index is not None:
             events.append({"type": "content_block_stop", "index": self._index})
+            self._index = None
         if not answer.has_ended:
             return events
-        self._answer, self._is_complete = None, answer.is_complete
         self._spend(answer)
         if answer.is_complete:
+            self._phase = _Phase.TAIL
             return [*events, *self._end(answer)]
         events.append(_counts(self._usage))
         # A model that adds nothing would be asked for ever.
         if answer.fault is None and not answer.seam.chars:
             return [*events, *self._given_up()]
-        self._asks, self._asks_after = True, answer.fault
+        self._phase, self._loss = _Phase.CUT, answer.fault
         return events
 
-    def _end(self, answer: _Answer) -> list[dict[str, Any]]:
+    def _end(self, answer: RestAnswer) -> list[dict[str, Any]]:
         """Return the end of the response: that of the first one, as if it had not been cut."""
         delta: dict[str, Any] = {}
         for event in self._held:
@@ -373,12 +391,12 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         delta["stop_reason"] = "tool_use"
         return [_counts(self._usage, delta), {"type": "message_stop"}]
 
-    def _with_usage_of(self, answer: _Answer) -> dict[str, Any]:
+    def _with_usage_of(self, answer: RestAnswer) -> dict[str, Any]:
         usage = {**self._usage}
         add_usage(usage, answer.assembler.message.get("usage") or {})
         return usage
 
-    def _spend(self, answer: _Answer) -> None:
+    def _spend(self, answer: RestAnswer) -> None:
         answer.assembler.close(cleanly=False)
         self._usage = self._with_usage_of(answer)
 
@@ -404,81 +422,6 @@ def _is_no_cut(events: _Batch) -> bool:
         if type(event) is dict and event["type"] == "content_block_start":
             return True
     return False
-
-
-class _Answer:
-    """The response to a request for the rest of an input.
-
-    Attributes:
-        seam: Turns its input into the rest.
-        assembler: Puts its message together.
-        fault: The error with which it broke off, if it did.
-        is_complete: The input is there to its end.
-        is_handed_on: The end of the input has been handed on.
-        is_counted: Its first counts have been handed on.
-        has_ended: Nothing more comes, or is wanted.
-    """
-
-    def __init__(self, seam: Seam, assembler: MessageAssembler[ToolInput]) -> None:
-        self.seam = seam
-        self.assembler = assembler
-        self.fault: APIError | ProtocolError | None = None
-        self.is_complete = False
-        self.is_handed_on = False
-        self.is_counted = False
-        self.has_ended = False
-        self._input: ToolInput | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """True if its message has started."""
-        return self.assembler.state is not MessageState.WAITING
-
-    def take(self, batch: _Batch | None) -> str:
-        """Take events, None at the end of the body, and return what they add to the cut input.
-
-        Raises:
-            SeamError: They do not continue it.
-            APIError: The API reports an error.
-        """
-        assembler, pieces = self.assembler, []
-        events = []
-        for event in batch or ():
-            if type(event) is dict and event["type"] == "error":
-                raise event_error(event, None)
-            events += assembler.feed(event)
-        if batch is None:
-            events += assembler.close()
-            self.has_ended = True
-        for happened in events:
-            match happened:
-                case InputStart(input=input) if self._input is None and input.kind == "tool_use":
-                    if input.name != TOOL_NAME:
-                        raise SeamError("the model called another tool")
-                    self._input = input
-                case MessageStart(restarted=True):
-                    raise StreamInterrupted("the peer started its response again")
-                case InputStart() if self.is_complete:
-                    self.has_ended = True  # it is not asked for more than the rest
-                case InputDelta(input=input, fragment=fragment) if input is self._input:
-                    pieces.append(self.seam.feed(fragment))
-                case InputStop(input=input) if input is self._input:
-                    if input.outcome is Outcome.INVALID:
-                        raise SeamError("the rest is no JSON")
-                    if input.outcome is Outcome.VALID:
-                        pieces.append(self.seam.end())
-                        self.is_complete = True
-                case MessageStop():
-                    self.has_ended = True
-                case _:
-                    pass
-        if self.has_ended and not self.is_complete:
-            reason = assembler.stop_reason
-            if reason is None:
-                raise StreamInterrupted("the response ended before its message did")
-            if standard_stop_reason(reason) != "max_tokens":
-                raise SeamError("the model did not write the rest")
-        return "".join(pieces)
 
 
 class _SavedReply:

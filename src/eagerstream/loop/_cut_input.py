@@ -47,8 +47,8 @@ _STRING_OR_MARK: Final = re.compile(rf'{_STRING}"?|[\[\]{{}},]', re.DOTALL)
 _STRING_OR_SPACE: Final = re.compile(rf'({_STRING}"?)|\s+', re.DOTALL)
 _COMPLETE_ITEM: Final = re.compile(rf'{_STRING}"|true|false|null', re.DOTALL)
 _COMPLETE_FIELD: Final = re.compile(rf'{_STRING}":(?:{_COMPLETE_ITEM.pattern})', re.DOTALL)
-_HALF: Final = re.compile(r"(?<!\\)(?:\\\\)*((?:\\u[dD][89abAB]..)?\\(?:u[0-9a-fA-F]{0,3})?|\\u[dD][89abAB]..)\Z")
 _HALF_CHARS: Final = 12
+"""More than half a surrogate pair can have."""
 _WHOLE_UNITS: Final = re.compile(
     # A high surrogate is whole once it is known if its low half follows.
     r"(?:[^\\]++|\\[^u]|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
@@ -175,8 +175,8 @@ def _half(raw: str) -> str:
     start = max(0, len(raw) - _HALF_CHARS)
     while start > 0 and raw[start - 1] == "\\":  # whether a backslash is escaped depends on all before it
         start -= 1
-    found = _HALF.search(raw[start:])
-    return "" if found is None else found[1]
+    end = raw[start:]
+    return end[len(whole_units(end)) :]
 
 
 def _anchor_length(text: str) -> int | None:

@@ -135,7 +135,7 @@ class Seam:
                 out.append(self._rest.close(character))
         elif character == "," and self._depth == 1:
             self._key = None
-        elif character not in " \t\r\n:,":
+        elif character not in _WHITE_SPACE + ":,":
             raise SeamError("not the form that was asked for")
         return at + 1
 
