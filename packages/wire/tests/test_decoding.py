@@ -318,7 +318,9 @@ def test_any_cut_gives_the_same_wire_events(data: st.DataObject, body: bytes, bo
     sse = SSEDecoder(max_event_bytes=bound)
     try:
         for chunk in one_by_one(body):
-            events += [decode_event(event.data) for event in sse.feed(chunk) if event.data not in ("", "[DONE]")]
+            events += [
+                decode_event(event.data, event.event) for event in sse.feed(chunk) if event.data not in ("", "[DONE]")
+            ]
     except EagerStreamError as caught:
         failure = f"{type(caught).__name__}: {caught}"
     assert (events, failure) == whole
