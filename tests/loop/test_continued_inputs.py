@@ -17,6 +17,7 @@ from eagerstream import (
     Later,
     Limits,
     Outcome,
+    StreamInterrupted,
     TextStream,
     ToolStop,
     tool,
@@ -247,6 +248,13 @@ async def test_another_answer() -> None:
         assert validate_history(result.messages) == []
 
 
+async def test_a_loss_behind_the_input() -> None:
+    """Nothing is missing but the end of its block: the call runs, and nothing is asked for."""
+    result, desk = await told(model := CutModel(FILE, (len(json.dumps(FILE)), True)))
+    assert (model.asked, len(model.exchanges), desk.seen) == ([], 2, [FILE])
+    assert result.messages == (await told(CutModel(FILE)))[0].messages
+
+
 async def test_a_loss_is_tried_again() -> None:
     """As often as the run starts again otherwise. Its own fault ends the response if none of that helps."""
     lost = [message_start(), Broken()]
@@ -452,6 +460,48 @@ async def test_a_run_that_is_cancelled_meanwhile() -> None:
         run.cancel()
     assert run.result.status is RunStatus.CANCELLED
     assert (run.result.usage["input_tokens"], run.result.usage["output_tokens"]) == (200, CUT_AT + 1)
+
+
+class Silent(CutModel):
+    """Says nothing more where its first response is cut, instead of losing the connection."""
+
+    def body_for(self, exchange: Exchange) -> Any:
+        body: Any = super().body_for(exchange)
+        return body if self.exchanges else [60.0 if type(piece) is Broken else piece for piece in body]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [None, [60.0], [message_start(), 60.0], [message_start(), *([{"type": "ping"}, 0.01] * 30)]],
+    ids=["input", "before the rest", "rest", "pings"],
+)
+async def test_a_silence_is_a_loss(answers: Any) -> None:
+    """A peer that is silent inside the input, or when it is asked for the rest, is asked once more."""
+    model = Silent(FILE, (CUT_AT, True)) if answers is None else Refusing(answers)
+    _, desk = await told(model, limits=Limits(idle_timeout_s=0.05, progress_timeout_s=0.1))
+    assert (len(model.asked), desk.seen) == (1 if answers is None else 2, [FILE])
+
+
+async def test_an_error_of_a_silence() -> None:
+    """It names the request, as any error of a response."""
+    with pytest.raises(StreamInterrupted, match=r"no byte came for 0\.1 s") as raised:
+        await told(Silent(FILE, (CUT_AT, True)), limits=Limits(idle_timeout_s=0.1), on_interrupt="raise")
+    assert raised.value.request_id == "req_local"
+
+
+async def test_a_message_in_a_silence() -> None:
+    """A message of the user ends the whole response, and not only the wait for its next byte."""
+    gate = Gate()
+    model = Refusing([message_start(), gate])
+    desk = Desk()
+    run = eagerstream.run(model.transport(), **REQUEST, on_truncated="continue_input", tools=desk.tools())
+    async with run, anyio.create_task_group() as tasks:
+        tasks.start_soon(run.finish)
+        await gate.reached.wait()
+        run.say("Stop.", "now")
+    assert run.result.status is RunStatus.COMPLETED
+    assert validate_history(run.result.messages) == []
+    assert len(model.asked) == 1
 
 
 async def test_our_own_pause_is_no_silence() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from enum import Enum
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, TypeAlias
@@ -33,6 +33,7 @@ from ..calls._settle import kept_blocks
 from ..errors import APIError, ProtocolError, StreamInterrupted
 from ..inputs import GrowingInput
 from ..limits import Limits
+from ..streaming._deadline import ReplyDeadline
 from ..transports import Reply, RequestBody, Transport
 from ..transports._error_responses import event_error
 from ._budget import Budget, usage_so_far
@@ -188,18 +189,35 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             case _:
                 return await self._receive_first()
 
+    async def _next_batch(self) -> _Batch | None:
+        """Receive events. Inside an input, a silence ends the wait for them instead of the response."""
+        assert self._reply is not None
+        if self._phase is _Phase.FIRST and self._index is None:
+            return await self._reply.receive()
+        with self._deadline.for_one_wait():
+            return await self._reply.receive()
+
+    @property
+    def _deadline(self) -> ReplyDeadline:
+        deadline = self._exchange.deadline
+        assert deadline is not None  # nothing is received outside of the exchange
+        return deadline
+
     # --- the first response -------------------------------------------------------------------------------------------
 
     async def _receive_first(self) -> _Batch | None:
-        assert self._reply is not None
         if self._held and (decided := self._decided()) is not None:
             return decided
         try:
-            batch = await self._reply.receive()
+            batch = await self._next_batch()
         except (APIError, ProtocolError) as error:
-            if self._cut_input is None:
+            if self._cut_input is not None:
+                return self._cut(error)
+            if (input := self._input) is None or not self._is_complete(input):
                 raise
-            return self._cut(error)
+            # Only the end of its block is missing. So the run goes on with the result of the call.
+            self._phase, self._fault = _Phase.OVER, error
+            return [{"type": "content_block_stop", "index": self._index}]
         if batch is None:
             return None if self._cut_input is None else self._ended()
         if self._held:
@@ -227,16 +245,23 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         return self._passed(held)
 
     @property
+    def _input(self) -> GrowingInput | None:
+        """The input of the block under way; None if it belongs to no call, or is empty."""
+        input = self._exchange.assembler.inputs.get(self._index) if self._index is not None else None
+        return input if input is not None and input.chars else None
+
+    @property
     def _cut_input(self) -> GrowingInput | None:
         """The input that is cut if its block ends here; None if it is complete, wrong or empty."""
-        input = self._exchange.assembler.inputs.get(self._index) if self._index is not None else None
-        if input is None or not input.chars:
-            return None
-        # Nearly all are complete, and jiter finds that out 30 times as fast for an input that nobody looks at.
-        raw = input.raw
-        if raw.rstrip().endswith("}") and read_whole(raw.encode(errors="surrogatepass"), self._limits) is not None:
+        input = self._input
+        if input is None or self._is_complete(input):
             return None
         return None if input.open_path is None or input.error is not None else input
+
+    def _is_complete(self, input: GrowingInput) -> bool:
+        # Nearly all are, and jiter finds that out 30 times as fast for an input that nobody looks at.
+        raw = input.raw
+        return raw.rstrip().endswith("}") and read_whole(raw.encode(errors="surrogatepass"), self._limits) is not None
 
     def _decided(self) -> _Batch | None:
         """Return what follows from the events behind an input; None if more of them must come first."""
@@ -287,17 +312,20 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             if cut is None or request is None or self._budget.exceeded(self._usage, model) is not None:
                 return False
             self._continuations += 1
+            delay_s = 0.0
             if fault is not None:
                 try:
                     delay_s = self._restarts.delay_s(fault)
                 except (APIError, ProtocolError):
                     return False
-                await self._pause(delay_s)
-            await self._leave()
-            await exchange.keep_cut(self._usage)
+            with self._deadline.allowed():  # our own pause, and the journal's, is no silence of the peer
+                await anyio.sleep(delay_s)
+                await self._leave()
+                await exchange.keep_cut(self._usage)
             exchange.leave_thread()
             try:
-                self._reply = await self._enter(request)
+                with self._deadline.for_one_wait(opening_s=self._transport.opening_timeout_s(self._limits)):
+                    self._reply = await self._enter(request)
             except (APIError, ProtocolError) as error:
                 fault = error
                 continue
@@ -309,12 +337,6 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             self._phase = _Phase.REST
             return True
         return False
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, which is no silence of the peer."""
-        deadline = self._exchange.deadline
-        with deadline.allowed() if deadline is not None else nullcontext():
-            await anyio.sleep(seconds)
 
     async def _leave(self) -> None:
         """Close the response under way. After its message, its connection can be used again if its body is read."""
@@ -353,7 +375,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         assert answer is not None
         text = ""
         try:
-            text = answer.take(await self._reply.receive())
+            text = answer.take(await self._next_batch())
         except (APIError, ProtocolError) as error:
             answer.fault, answer.has_ended = error, True
         except SeamError as error:

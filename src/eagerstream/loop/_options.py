@@ -75,9 +75,9 @@ class LoopOptions(TypedDict, total=False):
             `"report"`: the model is told which call was cut, gets the results of the others, and continues; without a
             call the run ends. `"raise"`: the run ends with a `LimitError`. `"continue_input"`: if the cut is inside the
             input of a call, the model is asked for the rest of that input, as often as `max_continuations` allows, and
-            the call goes on with it. With `on_interrupt="resume"`, so it is after a lost connection. Each request with
-            tools has one more, `continue_input`. If the model does not continue at the seam, or nothing can prove that
-            it does: as `"report"`. For a `Conversation`, which sends nothing itself: as `"report"`.
+            the call goes on with it. With `on_interrupt="resume"`, so it is after a lost connection or silence. Each
+            request with tools has one more, `continue_input`. If the model does not continue at the seam, or nothing
+            can prove that it does: as `"report"`. For a `Conversation`, which sends nothing itself: as `"report"`.
         max_tokens_cap: The most tokens that a retry asks for; None (default) for twice `max_tokens`. Each request for
             the rest of an input asks for twice the tokens of the one before, up to this; with None, for `max_tokens`.
         on_interrupt: The reaction to a response that breaks off: a lost connection, silence, an `error` event,

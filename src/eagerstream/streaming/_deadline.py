@@ -12,7 +12,7 @@ import anyio
 
 from eagerstream_wire import InputFragment, WireEvent
 
-from ..errors import LimitError
+from ..errors import LimitError, StreamInterrupted
 from ..limits import Limits
 
 _GRACE_S: Final = 0.25
@@ -143,6 +143,42 @@ class ReplyDeadline:
         finally:
             self._reply_until += time.monotonic() - begun_at
             self._resume()
+
+    @contextmanager
+    def for_one_wait(self, *, opening_s: float | None = None) -> Iterator[None]:
+        """Give up the wait inside the block when the time is over, instead of the whole response.
+
+        Args:
+            opening_s: The time of another request until its response starts; None if a response is read.
+
+        Raises:
+            StreamInterrupted: The peer was silent for too long.
+            LimitError: The response took longer than `Limits.max_reply_s`.
+        """
+        whole, wait = self.scope, anyio.CancelScope(deadline=self.scope.deadline)
+        whole.deadline = math.inf
+        self.scope = wait
+        if opening_s is not None:
+            self._opening_s = opening_s
+            self.begin_opening()
+        is_over = True
+        try:
+            with wait:
+                yield
+            # Not only `cancelled_caught`: something may come at the last moment, with no time left for more.
+            is_over = wait.cancel_called or anyio.current_time() >= wait.deadline
+            if is_over:
+                if opening_s is None:
+                    self.raise_if_too_long()
+                raise StreamInterrupted(self.reason) from None
+        finally:
+            self.scope = whole
+            if opening_s is not None:
+                self.begin()
+            elif is_over:
+                self._resume()
+            else:
+                whole.deadline = wait.deadline
 
     def excuse(self, since_s: float) -> None:
         """Leave out the time since then, in which others had their turn, if it was long: it is not the peer's."""

@@ -115,6 +115,7 @@ async def read_reply(
         _settle(exchange, cleanly=False)
         if has_begun and isinstance(error, APIError):
             error.message = assembler.message
+            error.request_id = error.request_id or exchange.request_id
         raise
     finally:
         # Once more, for a cancellation from outside. A task outside the block may wait for an input, and must not wait
