@@ -104,7 +104,7 @@ class Broken:
         error: What the client raises there; a `ReadError` of its library where it is None.
     """
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -17,6 +19,7 @@ from eagerstream import (
     Later,
     Limits,
     Outcome,
+    Ping,
     StreamInterrupted,
     TextStream,
     ToolStop,
@@ -26,7 +29,7 @@ from eagerstream import (
 from eagerstream.calls import RunStatus
 from eagerstream.loop import RunResult
 from eagerstream_testing import http_error, reply, text, tool_use
-from tests.continuing import CutModel, called
+from tests.continuing import CutModel, called, is_asked
 from tests.loop.durable import answers, kept, taken_up
 from tests.loop.journals import MemoryJournal, plain
 from tests.sampling import drawn
@@ -41,7 +44,7 @@ from tests.streams import (
     message_start,
     tool_start,
 )
-from tests.support import Broken, Exchange, Gate, LocalAPI, all_tasks_blocked
+from tests.support import Broken, Exchange, Gate, LocalAPI, Piece, all_tasks_blocked
 
 pytestmark = pytest.mark.anyio
 
@@ -248,11 +251,24 @@ async def test_another_answer() -> None:
         assert validate_history(result.messages) == []
 
 
-async def test_a_loss_behind_the_input() -> None:
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [[Broken()], [], [OVERLOADED], [message_delta("max_tokens"), MESSAGE_STOP]],
+    ids=["lost", "closed", "error", "max_tokens"],
+)
+@pytest.mark.sample(2)
+async def test_a_loss_behind_the_input(end: list[Any]) -> None:
     """Nothing is missing but the end of its block: the call runs, and nothing is asked for."""
-    result, desk = await told(model := CutModel(FILE, (len(json.dumps(FILE)), True)))
-    assert (model.asked, len(model.exchanges), desk.seen) == ([], 2, [FILE])
-    assert result.messages == (await told(CutModel(FILE)))[0].messages
+    whole = [message_start(), tool_start(0, "save", id="toolu_1"), input_delta(0, json.dumps(FILE)), *end]
+    desk = Desk()
+    api = LocalAPI(whole, reply(text("Done.")))
+    given = {**REQUEST, "on_truncated": "continue_input", "restart_delay_s": 0.0}
+    result = await eagerstream.run(api.transport(), **given, tools=desk.tools())
+    assert (len(api.exchanges), len(desk.seen)) == (2, 1)
+    assert [call.input.outcome for call in result.calls] == [Outcome.VALID]
 
 
 async def test_a_loss_is_tried_again() -> None:
@@ -266,6 +282,26 @@ async def test_a_loss_is_tried_again() -> None:
     with pytest.raises(APIError, match="gone"):
         await told(model, max_restarts=2, on_interrupt="raise")
     assert model.asked == []
+
+
+async def test_losses_count_together() -> None:
+    """A peer that loses each response is asked as often as without the option."""
+    lost = [message_start(), Broken()]
+    model = Refusing(lost, lost, lost, cut=(CUT_AT, True))
+    with pytest.raises(StreamInterrupted):
+        await told(model, max_restarts=2)
+    assert len(model.exchanges) == 3
+    # The loss of the response itself counts once, although its rest was asked for.
+    model = Refusing(reply(text("Why?")), cut=(CUT_AT, True))
+    assert (await told(model, max_restarts=1))[0].status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_foreign_cancellation() -> None:
+    """A client that awaits a cancelled task of its own has lost the connection, in either response."""
+    foreign = Broken(asyncio.CancelledError())
+    for model in (Ended(foreign), Refusing([message_start(), foreign])):
+        assert (await told(model))[1].seen == [FILE]
 
 
 async def test_other_blocks() -> None:
@@ -446,10 +482,46 @@ async def test_the_end_of_the_first_response() -> None:
     assert "uncounted_output_tokens" not in result.usage
 
 
+THOUGHTS: list[Any] = [
+    block_start(0, "thinking", thinking="", signature=""),
+    *[block_delta(0, "thinking_delta", thinking="hmm hmm " * 10)] * 50,
+]
+"""They take 1,000 tokens."""
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_what_a_lost_answer_has_used(is_lost: bool) -> None:
+    """It counts, whatever becomes of the response."""
+    lost = [message_start(usage={"input_tokens": 100, "output_tokens": 1}), *THOUGHTS, Broken()]
+    desk = Desk()
+    run = eagerstream.run(
+        Refusing(lost, cut=(CUT_AT, is_lost)).transport(),
+        **REQUEST,
+        on_truncated="continue_input",
+        max_restarts=int(is_lost),
+        restart_delay_s=0.0,
+        tools=desk.tools(),
+    )
+    with suppress(StreamInterrupted):
+        async with run:
+            await run.finish()
+    assert run.result.usage["input_tokens"] == (200 if is_lost else 300)
+    assert 999 <= run.result.usage["uncounted_output_tokens"] < 1_100
+
+
+async def test_a_budget_within_an_answer() -> None:
+    """It is given up where the estimate of both responses passes the bound."""
+    slowly = [piece for event in THOUGHTS for piece in (event, 0.02)]
+    model = Refusing([message_start(usage={"input_tokens": 100, "output_tokens": 1}), *slowly, 60.0])
+    given = {**REQUEST, "on_truncated": "continue_input", "max_total_tokens": 500, "on_budget": "cut"}
+    result = await eagerstream.run(model.transport(), **given, tools=Desk().tools())
+    assert (result.status, result.limit, len(model.asked)) == (RunStatus.LIMIT, "max_total_tokens", 1)
+
+
 async def test_a_run_that_is_cancelled_meanwhile() -> None:
     """What has been used for both responses counts."""
     gate = Gate()
-    model = Refusing([message_start(usage={"input_tokens": 100, "output_tokens": 1}), gate])
+    model = Refusing([message_start(usage={"input_tokens": 100, "output_tokens": 1}), *THOUGHTS, gate])
     run = eagerstream.run(
         model.transport(), **REQUEST, on_truncated="continue_input", tools=[Desk().save, Desk().write]
     )
@@ -460,14 +532,57 @@ async def test_a_run_that_is_cancelled_meanwhile() -> None:
         run.cancel()
     assert run.result.status is RunStatus.CANCELLED
     assert (run.result.usage["input_tokens"], run.result.usage["output_tokens"]) == (200, CUT_AT + 1)
+    assert run.result.usage["uncounted_output_tokens"] == 999
 
 
-class Silent(CutModel):
-    """Says nothing more where its first response is cut, instead of losing the connection."""
+class Thinking(CutModel):
+    """Thinks before it writes the rest.
+
+    Args:
+        thoughts: The block for that.
+        behind: What comes behind the block of the cut input.
+    """
+
+    def __init__(self, thoughts: Sequence[Piece], behind: Sequence[Piece] = ()) -> None:
+        super().__init__(FILE, (CUT_AT, False))
+        self.thoughts = thoughts
+        self.behind = behind
 
     def body_for(self, exchange: Exchange) -> Any:
         body: Any = super().body_for(exchange)
-        return body if self.exchanges else [60.0 if type(piece) is Broken else piece for piece in body]
+        if is_asked(exchange.body):
+            moved = [{**event, "index": 1} if "index" in event else event for event in body[1:]]
+            return [body[0], *self.thoughts, *moved]
+        return body if self.exchanges else [*body[:-2], *self.behind, *body[-2:]]
+
+
+async def test_a_slow_answer_is_no_silence() -> None:
+    """Nothing of its thoughts is handed on, and they are progress."""
+    slowly = [piece for event in THOUGHTS for piece in (event, 0.01)]
+    model = Thinking([*slowly, block_stop(0)])
+    _, desk = await told(model, limits=Limits(progress_timeout_s=0.2))
+    assert (len(model.asked), desk.seen) == (1, [FILE])
+
+
+async def test_pings() -> None:
+    """They show, also behind a cut block and in the answer."""
+    pings: list[Piece] = [{"type": "ping"}, 0.01]
+    model = Thinking([*pings * 3, *THOUGHTS, block_stop(0)], behind=pings * 3)
+    run = eagerstream.run(model.transport(), **REQUEST, on_truncated="continue_input", tools=Desk().tools(), pings=True)
+    async with run:
+        assert [type(event) async for event in run].count(Ping) >= 6
+
+
+class Ended(CutModel):
+    """Ends its first response inside the input, by silence or otherwise."""
+
+    def __init__(self, by: Piece) -> None:
+        super().__init__(FILE, (CUT_AT, True))
+        self.by = by
+
+    def body_for(self, exchange: Exchange) -> Any:
+        body: Any = super().body_for(exchange)
+        return body if self.exchanges else [self.by if type(piece) is Broken else piece for piece in body]
 
 
 @pytest.mark.parametrize(
@@ -477,7 +592,7 @@ class Silent(CutModel):
 )
 async def test_a_silence_is_a_loss(answers: Any) -> None:
     """A peer that is silent inside the input, or when it is asked for the rest, is asked once more."""
-    model = Silent(FILE, (CUT_AT, True)) if answers is None else Refusing(answers)
+    model = Ended(60.0) if answers is None else Refusing(answers)
     _, desk = await told(model, limits=Limits(idle_timeout_s=0.05, progress_timeout_s=0.1))
     assert (len(model.asked), desk.seen) == (1 if answers is None else 2, [FILE])
 
@@ -485,7 +600,7 @@ async def test_a_silence_is_a_loss(answers: Any) -> None:
 async def test_an_error_of_a_silence() -> None:
     """It names the request, as any error of a response."""
     with pytest.raises(StreamInterrupted, match=r"no byte came for 0\.1 s") as raised:
-        await told(Silent(FILE, (CUT_AT, True)), limits=Limits(idle_timeout_s=0.1), on_interrupt="raise")
+        await told(Ended(60.0), limits=Limits(idle_timeout_s=0.1), on_interrupt="raise")
     assert raised.value.request_id == "req_local"
 
 

@@ -28,13 +28,23 @@ def answer() -> RestAnswer:
 def test_the_rest() -> None:
     """It comes as it is written. Another call behind it is not wanted."""
     ours = answer()
-    assert not ours.has_begun
     assert ours.take([*BEGIN, REST]) == 'yz"'
-    assert (ours.has_begun, ours.is_complete, ours.has_ended) == (True, False, False)
+    assert (ours.is_complete, ours.has_ended) == (False, False)
     assert ours.take([block_stop(0)]) == "}"
     assert (ours.is_complete, ours.has_ended) == (True, False)
     assert ours.take([tool_start(1, "write")]) == ""
     assert ours.has_ended
+
+
+def test_usage() -> None:
+    """Until the counts of the end come, it is an estimate from all that was written."""
+    ours = answer()
+    assert ours.usage == {"uncounted_output_tokens": 0}
+    ours.take([*BEGIN, input_delta(0, '{"text": "x' + "y" * 400)])
+    assert ours.usage["uncounted_output_tokens"] > 90
+    ours.take([input_delta(0, '", "rest": [{}]}'), block_stop(0), message_delta("tool_use", output_tokens=7)])
+    assert ours.usage["output_tokens"] == 7
+    assert "uncounted_output_tokens" not in ours.usage
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ nobody had asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from enum import Enum
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
@@ -28,6 +28,7 @@ from eagerstream_wire._stop_reasons import standard_stop_reason
 from eagerstream_wire._tool_kind import EAGER_FIELD
 from eagerstream_wire._values import encodable, mapping_in
 
+from .._support.cancellation import raise_if_cancelled
 from ..calls._policy import Keeps
 from ..calls._settle import kept_blocks
 from ..errors import APIError, ProtocolError, StreamInterrupted
@@ -67,6 +68,7 @@ class _Phase(Enum):
     """Nothing: the response ends where it was cut."""
 
 
+T = TypeVar("T")
 _Batch: TypeAlias = Sequence[WireEvent | InputFragment]
 
 
@@ -77,6 +79,7 @@ class ContinuedInputs(TransportLayer):
         transport: Sends the requests.
         options: Those of the run.
         budget: That of the run: beyond it, nothing is continued.
+        restarts: Those of the run: a loss of the rest counts as one of the response.
 
     Attributes:
         exchange: The request under way, and its response.
@@ -84,12 +87,13 @@ class ContinuedInputs(TransportLayer):
             its response.
     """
 
-    def __init__(self, transport: Transport, options: LoopOptions, budget: Budget) -> None:
+    def __init__(self, transport: Transport, options: LoopOptions, budget: Budget, restarts: Restarts) -> None:
         super().__init__(transport)
         self.exchange: TurnExchange | None = None
         self.saved: Sequence[WireEvent] | None = None
         self._options = options
         self._budget = budget
+        self._restarts = restarts
 
     def open(self, request: RequestBody, limits: Limits) -> AbstractAsyncContextManager[Reply]:
         """See `Transport.open`. Each request with tools has one more of them, so that the prompt cache stays."""
@@ -106,6 +110,7 @@ class ContinuedInputs(TransportLayer):
             exchange=self.exchange,
             options=self._options,
             budget=self._budget,
+            restarts=self._restarts,
             saved=saved,
         )
 
@@ -127,6 +132,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         exchange: TurnExchange,
         options: LoopOptions,
         budget: Budget,
+        restarts: Restarts,
         saved: Sequence[WireEvent] | None,
     ) -> None:
         self.request_id: str | None = None
@@ -137,18 +143,19 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         self._exchange = exchange
         self._options = options
         self._budget = budget
-        self._restarts = Restarts(options, limits)
+        self._restarts = restarts
         self._saved = saved
         self._context: AbstractAsyncContextManager[Reply] | None = None
         self._phase = _Phase.FIRST
         self._reply: Reply | None = None  # None while none is open
         self._index: int | None = None  # of the block of a call, until its end
         self._held: list[Any] = []  # the end of that block, and what has come behind it
+        self._looked_at = 0  # how many of these decide nothing
         self._fault: Exception | None = None  # with which the first response broke off
         self._continuations = 0
-        self._usage: dict[str, Any] = {}  # of the responses that have ended
+        self._usage: dict[str, Any] = {}  # of the responses that have ended; empty in the first one
         self._loss: APIError | ProtocolError | None = None  # after which the rest is asked for
-        self._answer: RestAnswer | None = None  # to the request for the rest
+        self._answer: RestAnswer | None = None  # to the request for the rest, while it is read
 
     async def __aenter__(self) -> Reply:
         if self._saved is not None:
@@ -194,8 +201,18 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         assert self._reply is not None
         if self._phase is _Phase.FIRST and self._index is None:
             return await self._reply.receive()
-        with self._deadline.for_one_wait():
-            return await self._reply.receive()
+        batch = await self._waited(self._reply.receive())
+        if batch is not None:
+            self._deadline.end(batch)  # here, because not all of it is handed on, and all of it is progress
+        return batch
+
+    async def _waited(self, wait: Awaitable[T], *, opening_s: float | None = None) -> T:
+        try:
+            with self._deadline.for_one_wait(opening_s=opening_s):
+                return await wait
+        except anyio.get_cancelled_exc_class() as cancelled:
+            await raise_if_cancelled(cancelled)
+            raise StreamInterrupted("the connection was given up") from cancelled
 
     @property
     def _deadline(self) -> ReplyDeadline:
@@ -213,17 +230,20 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         except (APIError, ProtocolError) as error:
             if self._cut_input is not None:
                 return self._cut(error)
-            if (input := self._input) is None or not self._is_complete(input):
+            if self._input is None:
                 raise
-            # Only the end of its block is missing. So the run goes on with the result of the call.
             self._phase, self._fault = _Phase.OVER, error
-            return [{"type": "content_block_stop", "index": self._index}]
+            return self._closed([])
         if batch is None:
-            return None if self._cut_input is None else self._ended()
-        if self._held:
-            self._held += batch
-            return ()
-        return self._passed(batch)
+            if self._cut_input is not None:
+                return self._ended()
+            self._phase = _Phase.OVER
+            return self._closed([])
+        if not self._held:
+            return self._passed(batch)
+        pings = _pings(batch)
+        self._held += [event for event in batch if _kind(event) != "ping"]
+        return pings
 
     def _passed(self, batch: _Batch) -> _Batch:
         """Return the events that are handed on. The end of a call's block is held until all before it is taken."""
@@ -241,8 +261,18 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         return batch
 
     def _released(self) -> _Batch:
-        held, self._held, self._index = self._held, [], None
+        held, self._held, self._looked_at = self._held, [], 0
+        if _kind(held[0]) != "content_block_stop" and not _is_no_cut(held):
+            held = self._closed(held)
+        self._index = None
         return self._passed(held)
+
+    def _closed(self, events: list[Any]) -> list[Any]:
+        """Return events behind the end of the block under way: if its input is complete, nothing else is missing."""
+        index, input, self._index = self._index, self._input, None
+        if input is None or not self._is_complete(input):
+            return events
+        return [{"type": "content_block_stop", "index": index}, *events]
 
     @property
     def _input(self) -> GrowingInput | None:
@@ -265,11 +295,13 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     def _decided(self) -> _Batch | None:
         """Return what follows from the events behind an input; None if more of them must come first."""
-        if self._cut_input is None or _is_no_cut(self._held):
+        news = self._held[self._looked_at :]
+        self._looked_at = len(self._held)
+        if self._cut_input is None or _is_no_cut(news):
             return self._released()
-        kinds = [event["type"] if type(event) is dict else None for event in self._held]
+        kinds = [*map(_kind, news)]
         if "error" in kinds:
-            return self._cut(event_error(self._held[kinds.index("error")], self.request_id))
+            return self._cut(event_error(news[kinds.index("error")], self.request_id))
         return self._ended() if "message_stop" in kinds else None
 
     def _ended(self) -> _Batch:
@@ -280,25 +312,24 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
     # --- its rest -----------------------------------------------------------------------------------------------------
 
     def _cut(self, fault: APIError | ProtocolError | None) -> _Batch:
-        """Ask for the rest of the input next. Return what has been used, in case that nothing more comes."""
+        """Ask for the rest of the input next."""
         self._fault = self._loss = fault
         self._phase = _Phase.CUT
+        self._exchange.used = self._used
         assembler = self._exchange.assembler
         self._usage = {**(assembler.message.get("usage") or {})} if fault is None else usage_so_far(assembler)
         for event in self._held:
-            if type(event) is dict and event["type"] == "message_delta":
+            if _kind(event) == "message_delta":
                 self._usage = counted(self._usage, event.get("usage"))
-        return [_counts(self._usage)]
+        return ()
 
     def _given_up(self) -> _Batch:
         """End the response where it was cut, with all that it has used."""
         self._phase = _Phase.OVER
         if self._fault is not None:
-            return [_counts(self._usage)]
+            return ()
         return [
-            _counts(self._usage, mapping_in(event, "delta"))
-            if type(event) is dict and event["type"] == "message_delta"
-            else event
+            _counts(self._usage, mapping_in(event, "delta")) if _kind(event) == "message_delta" else event
             for event in self._held
         ]
 
@@ -318,14 +349,16 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
                     delay_s = self._restarts.delay_s(fault)
                 except (APIError, ProtocolError):
                     return False
+                if fault is self._fault:  # with which the response ends if its rest cannot be had
+                    self._restarts.keep_counted(fault)
             with self._deadline.allowed():  # our own pause, and the journal's, is no silence of the peer
                 await anyio.sleep(delay_s)
                 await self._leave()
-                await exchange.keep_cut(self._usage)
+                await exchange.keep_cut()
             exchange.leave_thread()
             try:
-                with self._deadline.for_one_wait(opening_s=self._transport.opening_timeout_s(self._limits)):
-                    self._reply = await self._enter(request)
+                opening_s = self._transport.opening_timeout_s(self._limits)
+                self._reply = await self._waited(self._enter(request), opening_s=opening_s)
             except (APIError, ProtocolError) as error:
                 fault = error
                 continue
@@ -373,29 +406,29 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         answer = self._answer
         assert self._reply is not None
         assert answer is not None
+        events: list[Any] = []
         text = ""
         try:
-            text = answer.take(await self._next_batch())
+            batch = await self._next_batch()
+            events += _pings(batch or ())
+            text = answer.take(batch)
         except (APIError, ProtocolError) as error:
             answer.fault, answer.has_ended = error, True
         except SeamError as error:
             _log.warning("an input stays cut off: %s (request %s)", error, self._reply.request_id)
-            self._spend(answer)
-            return self._given_up()
-        events: list[Any] = [(self._index, text)] if text else []
-        if answer.has_begun and not answer.is_counted:
-            answer.is_counted = True
-            events.append(_counts(self._with_usage_of(answer)))
+            self._spend()
+            return [*events, *self._given_up()]
+        if text:
+            events.append((self._index, text))
         if answer.is_complete and self._index is not None:
             events.append({"type": "content_block_stop", "index": self._index})
             self._index = None
         if not answer.has_ended:
             return events
-        self._spend(answer)
+        self._spend()
         if answer.is_complete:
             self._phase = _Phase.TAIL
             return [*events, *self._end(answer)]
-        events.append(_counts(self._usage))
         # A model that adds nothing would be asked for ever.
         if answer.fault is None and not answer.seam.chars:
             return [*events, *self._given_up()]
@@ -406,21 +439,22 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         """Return the end of the response: that of the first one, as if it had not been cut."""
         delta: dict[str, Any] = {}
         for event in self._held:
-            if type(event) is dict and event["type"] == "message_delta":
+            if _kind(event) == "message_delta":
                 delta |= mapping_in(event, "delta")
         if (container := answer.assembler.message.get("container")) is not None:
             delta["container"] = container
         delta["stop_reason"] = "tool_use"
         return [_counts(self._usage, delta), {"type": "message_stop"}]
 
-    def _with_usage_of(self, answer: RestAnswer) -> dict[str, Any]:
+    def _used(self) -> dict[str, Any]:
+        """Return all that has been used for the response so far."""
         usage = {**self._usage}
-        add_usage(usage, answer.assembler.message.get("usage") or {})
+        if self._answer is not None:
+            add_usage(usage, self._answer.usage)
         return usage
 
-    def _spend(self, answer: RestAnswer) -> None:
-        answer.assembler.close(cleanly=False)
-        self._usage = self._with_usage_of(answer)
+    def _spend(self) -> None:
+        self._usage, self._answer = self._used(), None
 
 
 def _counts(usage: Mapping[str, Any], delta: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -429,10 +463,16 @@ def _counts(usage: Mapping[str, Any], delta: Mapping[str, Any] = MappingProxyTyp
     return {"type": "message_delta", "delta": dict(delta), "usage": kept}
 
 
-def _stop_reason(event: WireEvent | InputFragment) -> Any:
-    if type(event) is dict and event["type"] == "message_delta":
-        return mapping_in(event, "delta").get("stop_reason")
-    return None
+def _kind(event: WireEvent | InputFragment) -> Any:
+    return event["type"] if type(event) is dict else None
+
+
+def _pings(batch: _Batch) -> list[Any]:
+    return [event for event in batch if _kind(event) == "ping"]
+
+
+def _stop_reason(event: Any) -> Any:
+    return mapping_in(event, "delta").get("stop_reason") if _kind(event) == "message_delta" else None
 
 
 def _is_no_cut(events: _Batch) -> bool:
@@ -441,7 +481,7 @@ def _is_no_cut(events: _Batch) -> bool:
         reason = _stop_reason(event)
         if reason is not None and not (isinstance(reason, str) and standard_stop_reason(reason) == "max_tokens"):
             return True
-        if type(event) is dict and event["type"] == "content_block_start":
+        if _kind(event) == "content_block_start":
             return True
     return False
 

@@ -10,7 +10,6 @@ from eagerstream_wire._stop_reasons import standard_stop_reason
 
 from ..calls._policy import RunStatus, Then, ending_of
 from ..calls._turn import Turn
-from ..errors import APIError, ProtocolError
 from ..limits import Limits
 from ..tools._call import ToolCall
 from ._budget import Budget
@@ -32,6 +31,7 @@ class Continuing:
 
     Attributes:
         turns: Number of turns so far, with the current one.
+        restarts: The interruptions in a row.
         retry_max_tokens: The `max_tokens` with which the turn under way is sent again; None for its own.
     """
 
@@ -39,7 +39,7 @@ class Continuing:
         self.turns = 0
         self.retry_max_tokens: int | None = None
         self._continuations = self._failed_turns = 0
-        self._restarts = Restarts(options, limits)
+        self.restarts = Restarts(options, limits)
         self._options = options
         self._result = result
         self._budget = budget
@@ -55,14 +55,6 @@ class Continuing:
     def has_turns_left(self) -> bool:
         """True if the conversation may have another turn."""
         return self.reached is None
-
-    def delay_s(self, error: APIError | ProtocolError) -> float:
-        """Count an interruption; see `Restarts.delay_s`.
-
-        Raises:
-            APIError, ProtocolError: `error` itself, if the conversation does not continue.
-        """
-        return self._restarts.delay_s(error)
 
     def asks_for_more(self, max_tokens: int) -> bool:
         """Return True if a response that `max_tokens` cut is requested again, with more."""
@@ -80,7 +72,7 @@ class Continuing:
         ending, result = turn.ending, self._result
         assert ending is not None
         self.retry_max_tokens = None
-        self._restarts.reset()
+        self.restarts.reset()
         if ending.then is Then.ASK:
             self._end_at_limit()
             return

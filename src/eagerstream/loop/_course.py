@@ -32,6 +32,7 @@ from ..tools._toolbox import Toolbox
 from ._budget import Budget
 from ._compaction import Compaction
 from ._continuing import Continuing
+from ._interruption import Restarts
 from ._options import (
     CALL_DEFAULTS,
     LOOP_DEFAULTS,
@@ -150,6 +151,11 @@ class Course:
     def turns(self) -> int:
         """Number of turns so far, with the current one."""
         return self._continuing.turns
+
+    @property
+    def restarts(self) -> Restarts:
+        """The interruptions in a row."""
+        return self._continuing.restarts
 
     @property
     def ended(self) -> bool:
@@ -335,7 +341,7 @@ class Course:
         if self.compaction.is_under_way and isinstance(error, APIError) and error.status_code == 400:
             self.end(turn, message)  # the conversation continues without a summary
             return 0.0
-        delay_s = self._continuing.delay_s(error)
+        delay_s = self.restarts.delay_s(error)
         if turn.forbids_retry:  # the model would call the same tools again
             self.salvage(turn, message)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import uniform
 from typing import Any, Final
+from weakref import ReferenceType, ref
 
 from eagerstream_wire import MessageAssembler
 from eagerstream_wire._assistant_message import AssistantMessage
@@ -79,11 +80,16 @@ class Restarts:
         self._options = options
         self._limits = limits
         self._count = 0
+        self._counted: ReferenceType[Exception] | None = None
 
     def reset(self) -> None:
         """Start from 0, after a complete response."""
         # A long run may be interrupted now and then, but a peer that never gets through must not be asked for ever.
-        self._count = 0
+        self._count, self._counted = 0, None
+
+    def keep_counted(self, error: APIError | ProtocolError) -> None:
+        """Count the last interruption once, if it is asked about again before another one counts."""
+        self._counted = ref(error)
 
     def delay_s(self, error: APIError | ProtocolError) -> float:
         """Count an interruption, and return the seconds to wait before the next request.
@@ -98,11 +104,14 @@ class Restarts:
             # (test_a_client_that_retries_itself). `not <=`, because NaN seconds are over the limit, too.
             if not error.retryable or error.retried or not retry_after_s <= self._limits.max_retry_after_s:
                 raise error
-        if self._options["on_interrupt"] == "raise" or self._count == self._options["max_restarts"]:
+        is_counted = self._counted is not None and self._counted() is error
+        self._counted = None
+        count = self._count - is_counted  # those before it
+        if self._options["on_interrupt"] == "raise" or count == self._options["max_restarts"]:
             raise error
         longest_s = max(self._options["restart_delay_s"], _MAX_RESTART_DELAY_S)
-        delay_s: float = min(self._options["restart_delay_s"] * 2 ** min(self._count, _MAX_DOUBLINGS), longest_s)
-        self._count += 1
+        delay_s: float = min(self._options["restart_delay_s"] * 2 ** min(count, _MAX_DOUBLINGS), longest_s)
+        self._count = count + 1
         # Spread out, because clients that were interrupted at the same time must not come back at the same time. Only
         # our own delay is spread: a peer must not be asked sooner than it said (test_the_peer_says_how_long).
         return retry_after_s + delay_s * uniform(0.5, 1)

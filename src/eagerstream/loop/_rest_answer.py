@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from eagerstream_wire import (
     InputDelta,
@@ -11,7 +12,6 @@ from eagerstream_wire import (
     InputStop,
     MessageAssembler,
     MessageStart,
-    MessageState,
     MessageStop,
     Outcome,
     ToolInput,
@@ -21,6 +21,7 @@ from eagerstream_wire._stop_reasons import standard_stop_reason
 
 from ..errors import APIError, ProtocolError, StreamInterrupted
 from ..transports._error_responses import event_error
+from ._budget import usage_so_far
 from ._cut_input import TOOL_NAME
 from ._seam import Seam, SeamError
 
@@ -35,7 +36,6 @@ class RestAnswer:
     Attributes:
         fault: The error with which it broke off, if it did.
         is_complete: The input is there to its end.
-        is_counted: Its first counts have been handed on.
         has_ended: Nothing more comes, or is wanted.
     """
 
@@ -44,14 +44,15 @@ class RestAnswer:
         self.assembler = assembler
         self.fault: APIError | ProtocolError | None = None
         self.is_complete = False
-        self.is_counted = False
         self.has_ended = False
         self._input: ToolInput | None = None
 
     @property
-    def has_begun(self) -> bool:
-        """True if its message has started."""
-        return self.assembler.state is not MessageState.WAITING
+    def usage(self) -> dict[str, Any]:
+        """All that has been used for it so far, in part an estimate if its final counts have not come."""
+        if self.assembler.stop_reason is None:
+            return usage_so_far(self.assembler)
+        return {**(self.assembler.message.get("usage") or {})}
 
     def take(self, batch: Sequence[WireEvent | InputFragment] | None) -> str:
         """Take events, None at the end of the body, and return what they add to the cut input.

@@ -142,7 +142,7 @@ def run(
     transport = InlineToolsTransport(transport, client, course.leave_inline_tools)
     continued = None
     if course.options["on_truncated"] == "continue_input":
-        transport = continued = ContinuedInputs(transport, course.options, course.budget)
+        transport = continued = ContinuedInputs(transport, course.options, course.budget, course.restarts)
     marks = RunMarks(clock=feed["clock"], max_concurrency=rest.get("max_concurrency", CALL_DEFAULTS["max_concurrency"]))
     fallback = EagerFallback(transport, client, feed["eager_fallback"])
     delivery = delivery_for(feed, course.limits)

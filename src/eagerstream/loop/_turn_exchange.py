@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -43,6 +43,7 @@ class TurnExchange(Exchange):
         is_reading: The request is sent, or its response is read.
         is_cut_by_message: The response was given up for a message of the user.
         is_cut_by_budget: Its estimate has passed the budget of the run.
+        used: Returns what has been used for a response that further ones continue; None for another response.
     """
 
     marks: RunMarks
@@ -68,6 +69,7 @@ class TurnExchange(Exchange):
         self.is_reading: bool = False
         self.is_cut_by_message: bool = False
         self.is_cut_by_budget: bool = False
+        self.used: Callable[[], Mapping[str, Any]] | None = None
         self._budget = budget
         self._next_estimate_s = 0.0
         self._runner = runner
@@ -78,7 +80,8 @@ class TurnExchange(Exchange):
     @property
     def message(self) -> AssistantMessage:
         """The assistant message as far as it has come and counts."""
-        return message_of(self.turn, self.assembler)
+        message = message_of(self.turn, self.assembler)
+        return message if self.used is None else cast("AssistantMessage", {**message, "usage": self.used()})
 
     def cut_for_message(self) -> None:
         """Give up the rest of the response for a message of the user, unless the response is complete."""
@@ -124,16 +127,13 @@ class TurnExchange(Exchange):
             self._keep_within(self._budget)
         return must_wait or self._starts_tools
 
-    async def keep_cut(self, usage: Mapping[str, Any]) -> None:
+    async def keep_cut(self) -> None:
         """Write the response so far into the journal: its last input was cut off, and is about to be continued.
-
-        Args:
-            usage: All that has been used for it.
 
         Raises:
             JournalError: The run may not continue.
         """
-        await self._keeper.cut(cast("AssistantMessage", {**self.message, "usage": usage}))
+        await self._keeper.cut(self.message)
 
     def leave_thread(self) -> None:
         """Let the next request start another thread: the API has the conversation otherwise than this side."""
@@ -150,7 +150,8 @@ class TurnExchange(Exchange):
         if now_s < self._next_estimate_s or self.is_whole:
             return
         self._next_estimate_s = now_s + _ESTIMATE_S
-        if budget.exceeded(usage_so_far(self.assembler), str(self.request.get("model"))) is not None:
+        usage = usage_so_far(self.assembler) if self.used is None else self.used()
+        if budget.exceeded(usage, str(self.request.get("model"))) is not None:
             self.is_cut_by_budget = True
             raise Unwanted
 
