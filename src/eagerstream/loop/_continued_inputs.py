@@ -9,10 +9,10 @@ nobody had asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from enum import Enum
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -228,22 +228,18 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         try:
             batch = await self._next_batch()
         except (APIError, ProtocolError) as error:
-            if self._cut_input is not None:
-                return self._cut(error)
-            if self._input is None:
-                raise
-            self._phase, self._fault = _Phase.OVER, error
-            return self._closed([])
+            return self._over(error) if self._cut_input is None else self._cut(error)
         if batch is None:
-            if self._cut_input is not None:
-                return self._ended()
-            self._phase = _Phase.OVER
-            return self._closed([])
+            return self._over(None) if self._cut_input is None else self._ended()
         if not self._held:
             return self._passed(batch)
-        pings = _pings(batch)
         self._held += [event for event in batch if _kind(event) != "ping"]
-        return pings
+        return _pings(batch)
+
+    def _over(self, fault: APIError | ProtocolError | None) -> _Batch:
+        """End the response with an error, or with the end of its body."""
+        self._phase, self._fault = _Phase.OVER, fault
+        return self._closed([])
 
     def _passed(self, batch: _Batch) -> _Batch:
         """Return the events that are handed on. The end of a call's block is held until all before it is taken."""
@@ -328,10 +324,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         self._phase = _Phase.OVER
         if self._fault is not None:
             return ()
-        return [
-            _counts(self._usage, mapping_in(event, "delta")) if _kind(event) == "message_delta" else event
-            for event in self._held
-        ]
+        return [{**event, "usage": self._usage} if _kind(event) == "message_delta" else event for event in self._held]
 
     async def _asked(self, fault: APIError | ProtocolError | None) -> bool:
         """Ask for the rest. Return False if it cannot be had."""
@@ -444,7 +437,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         if (container := answer.assembler.message.get("container")) is not None:
             delta["container"] = container
         delta["stop_reason"] = "tool_use"
-        return [_counts(self._usage, delta), {"type": "message_stop"}]
+        return [{"type": "message_delta", "delta": delta, "usage": self._usage}, {"type": "message_stop"}]
 
     def _used(self) -> dict[str, Any]:
         """Return all that has been used for the response so far."""
@@ -455,12 +448,6 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     def _spend(self) -> None:
         self._usage, self._answer = self._used(), None
-
-
-def _counts(usage: Mapping[str, Any], delta: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    # Nothing is uncounted if the estimate is 0.
-    kept = {name: count for name, count in usage.items() if count or name != "uncounted_output_tokens"}
-    return {"type": "message_delta", "delta": dict(delta), "usage": kept}
 
 
 def _kind(event: WireEvent | InputFragment) -> Any:
