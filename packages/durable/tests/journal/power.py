@@ -14,7 +14,7 @@ from typing import Final
 _CALLS: Final = "openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink"
 _LINE: Final = re.compile(
     r'^\d+ +(?P<call>\w+)\((?:(?P<fd>\d+)<(?P<path>[^>]*)>|AT_FDCWD[^,]*, "(?P<opened>[^"]*)"|"(?P<gone>[^"]*)")'
-    r'(?:, (?:"(?P<data>[^"]*)", \d+(?:, (?P<offset>\d+))?|(?P<rest>[^)]*)))?.*\) = (?P<result>\d+)'
+    r'(?:, (?:"(?P<data>[^"]*)", \d+(?:, (?P<offset>\d+))?|(?P<rest>[^)]*)))?.*\) += (?P<result>\d+)'
 )
 _SECTOR_BYTES: Final = 512
 
