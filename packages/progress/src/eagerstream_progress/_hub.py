@@ -246,8 +246,9 @@ class Hub:
             turn=run.turn,
             resumed_after=run.resumed_after,
             after=after,
-            # Beyond all numbers that an earlier process may have given. Before it begins, a run may be resumed or not.
-            seq=time.time_ns() // 1_000_000 if self._peers is not None and run.has_journal else 0,
+            # Beyond all numbers that an earlier process may have given: none makes a record in each microsecond. Before
+            # it begins, a run may be resumed or not.
+            seq=time.time_ns() // 1_000 if self._peers is not None and run.has_journal else 0,
             close=lambda: self._end(log),
             summaries=self._summaries,
             data=self._has_data,
