@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -58,7 +59,9 @@ class Page:
 
     def wait(self, what: Callable[[], Any], timeout_s: float = 30) -> Any:
         """Until it is true; the page may draw anew while it is looked at."""
-        return WebDriverWait(self.driver, timeout_s, poll_frequency=0.05).until(lambda _: what())
+        redrawn = [StaleElementReferenceException]
+        wait = WebDriverWait(self.driver, timeout_s, poll_frequency=0.05, ignored_exceptions=redrawn)
+        return wait.until(lambda _: what())
 
     def call(self, name: str) -> str:
         """The selector of the last card of a tool."""
