@@ -69,4 +69,4 @@ def test_cut_again() -> None:
     """It has ended, is no loss, and has not the end of the input."""
     ours = answer()
     text = ours.take([*BEGIN, input_delta(0, '{"text": "xy'), block_stop(0), message_delta("max_tokens"), MESSAGE_STOP])
-    assert (text, ours.has_ended, ours.is_complete, ours.fault) == ("y", True, False, None)
+    assert (text, ours.has_ended, ours.is_complete) == ("y", True, False)

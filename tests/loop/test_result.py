@@ -18,8 +18,10 @@ from eagerstream import InputInterrupted, RunResult, StreamInterrupted, TextStre
 from eagerstream.calls import RunStatus
 from eagerstream.errors import EagerStreamError
 from eagerstream.loop import Conversation, RunEndedError
+from eagerstream.streaming import EventFeed
 from eagerstream.tools import Tool, tool
 from eagerstream_testing import reply, text, tool_use
+from tests.continuing import CutModel
 from tests.loop.serial import (
     DONE,
     SLOWLY_S,
@@ -237,6 +239,23 @@ async def in_a_task(converse: Callable[[], Awaitable[Any]]) -> Any:
     return made.pop()
 
 
+async def kept_of(converse: Callable[[], Awaitable[EventFeed[Any]]]) -> RunResult:
+    """The result of a run of which nothing else is left, without the garbage collector."""
+
+    async def referred() -> tuple[RunResult, list[weakref.ref[Any]]]:
+        run: Any = await converse()
+        return run.result, [weakref.ref(each) for each in (run, run._driver, run._delivery, run._driver.course)]
+
+    gc.disable()
+    try:
+        with only_new_garbage(), anyio.fail_after(SLOWLY_S):
+            kept, others = await in_a_task(referred)
+            assert [other() for other in others] == [None] * 4
+    finally:
+        gc.enable()
+    return checked(kept)
+
+
 @pytest.mark.parametrize("ends", ["by itself", "cancelled", "left", "left early"])
 async def test_a_result_keeps_no_run(ends: str) -> None:
     """Results are kept for long: with them stays what was said, and not the client, the buffer and all other calls.
@@ -245,24 +264,33 @@ async def test_a_result_keeps_no_run(ends: str) -> None:
     """
     asks = reply(text("Let me see."), tool_use("get_weather", {"city": "Oslo"}), tool_use("fail", {}))
 
-    async def converse() -> tuple[RunResult, list[weakref.ref[Any]]]:
+    async def converse() -> EventFeed[Any]:
         async with eagerstream.run(LocalAPI([asks], [DONE]).transport(), tools=TOOLS, **REQUEST) as run:
             async for event in run:
                 if isinstance(event, TurnStop) and ends == "cancelled":
                     run.cancel()
                 elif ends == "left early" or (isinstance(event, TurnStop) and ends == "left"):
                     break
-        return run.result, [weakref.ref(each) for each in (run, run._driver, run._delivery, run._driver.course)]
+        return run
 
-    gc.disable()
-    try:
-        with only_new_garbage(), anyio.fail_after(SLOWLY_S):
-            kept, others = await in_a_task(converse)
-            assert [other() for other in others] == [None] * 4
-    finally:
-        gc.enable()
-    made = [call.name for call in checked(kept).calls]
+    made = [call.name for call in (await kept_of(converse)).calls]
     assert made == ["get_weather", "fail"] or (ends == "left early" and not made)
+
+
+@pytest.mark.parametrize("on_truncated", ["report", "continue_input"])
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_cut_response_keeps_no_run(on_truncated: Any, is_lost: bool) -> None:
+    """Nor does the error of a lost connection keep it, or a response that further ones continue."""
+    model = CutModel({"city": "Oslo"}, (12, is_lost), name="get_weather")
+
+    async def converse() -> EventFeed[Any]:
+        async with eagerstream.run(
+            model.transport(), tools=TOOLS, on_truncated=on_truncated, restart_delay_s=0.0, **REQUEST
+        ) as run:
+            await run.finish()
+        return run
+
+    assert (await kept_of(converse)).status is RunStatus.COMPLETED
 
 
 # --- data and files ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from eagerstream_wire import (
     MessageAssembler,
     WireEvent,
 )
-from eagerstream_wire._assistant_message import add_usage, counted
+from eagerstream_wire._assistant_message import counted
 from eagerstream_wire._partial_json import read_whole
 from eagerstream_wire._stop_reasons import standard_stop_reason
 from eagerstream_wire._tool_kind import EAGER_FIELD
@@ -42,7 +42,7 @@ from ._cut_input import DEFINITION, TOOL_NAME, CutInput
 from ._interruption import Restarts
 from ._options import LoopOptions
 from ._resending import TransportLayer
-from ._rest_answer import RestAnswer
+from ._rest_answer import ContinuedUsage, RestAnswer
 from ._seam import Seam, SeamError
 from ._turn_exchange import TurnExchange
 
@@ -153,9 +153,8 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         self._looked_at = 0  # how many of these decide nothing
         self._fault: Exception | None = None  # with which the first response broke off
         self._continuations = 0
-        self._usage: dict[str, Any] = {}  # of the responses that have ended; empty in the first one
+        self._used = ContinuedUsage({})  # since the first response was cut
         self._loss: APIError | ProtocolError | None = None  # after which the rest is asked for
-        self._answer: RestAnswer | None = None  # to the request for the rest, while it is read
 
     async def __aenter__(self) -> Reply:
         if self._saved is not None:
@@ -168,6 +167,15 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._fault = self._loss = None  # their tracebacks have frames of this: a run must not wait for the collector
+        await self._close(kind, error, traceback)
+
+    async def _close(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
     ) -> None:
         context, self._context = self._context, None
         if context is not None:
@@ -183,7 +191,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         """See `Reply.receive`. A response that breaks off inside an input is continued, too."""
         match self._phase:
             case _Phase.CUT:
-                return () if await self._asked(self._loss) else self._given_up()
+                return () if await self._asked() else self._given_up()
             case _Phase.REST:
                 return await self._receive_rest()
             case _Phase.OVER:
@@ -291,9 +299,10 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     def _decided(self) -> _Batch | None:
         """Return what follows from the events behind an input; None if more of them must come first."""
-        news = self._held[self._looked_at :]
+        is_first, news = not self._looked_at, self._held[self._looked_at :]
         self._looked_at = len(self._held)
-        if self._cut_input is None or _is_no_cut(news):
+        # The input does not change any more, and all of its text has to be parsed to see if it is complete.
+        if (is_first and self._cut_input is None) or _is_no_cut(news):
             return self._released()
         kinds = [*map(_kind, news)]
         if "error" in kinds:
@@ -311,12 +320,12 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         """Ask for the rest of the input next."""
         self._fault = self._loss = fault
         self._phase = _Phase.CUT
-        self._exchange.used = self._used
         assembler = self._exchange.assembler
-        self._usage = {**(assembler.message.get("usage") or {})} if fault is None else usage_so_far(assembler)
+        usage = {**(assembler.message.get("usage") or {})} if fault is None else usage_so_far(assembler)
         for event in self._held:
             if _kind(event) == "message_delta":
-                self._usage = counted(self._usage, event.get("usage"))
+                usage = counted(usage, event.get("usage"))
+        self._used = self._exchange.used = ContinuedUsage(usage)
         return ()
 
     def _given_up(self) -> _Batch:
@@ -324,26 +333,27 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         self._phase = _Phase.OVER
         if self._fault is not None:
             return ()
-        return [{**event, "usage": self._usage} if _kind(event) == "message_delta" else event for event in self._held]
+        usage = self._used.so_far
+        return [{**event, "usage": usage} if _kind(event) == "message_delta" else event for event in self._held]
 
-    async def _asked(self, fault: APIError | ProtocolError | None) -> bool:
+    async def _asked(self) -> bool:
         """Ask for the rest. Return False if it cannot be had."""
         exchange, input = self._exchange, self._cut_input
         model = str(self._request.get("model"))
         while input is not None and self._continuations < self._options["max_continuations"]:
             cut = CutInput.of(input)
             request = None if cut is None else self._request_for(cut, input)
-            if cut is None or request is None or self._budget.exceeded(self._usage, model) is not None:
+            if cut is None or request is None or self._budget.exceeded(self._used.so_far, model) is not None:
                 return False
             self._continuations += 1
             delay_s = 0.0
-            if fault is not None:
+            if self._loss is not None:
                 try:
-                    delay_s = self._restarts.delay_s(fault)
+                    delay_s = self._restarts.delay_s(self._loss)
                 except (APIError, ProtocolError):
                     return False
-                if fault is self._fault:  # with which the response ends if its rest cannot be had
-                    self._restarts.keep_counted(fault)
+                if self._loss is self._fault:  # with which the response ends if its rest cannot be had
+                    self._restarts.keep_counted(self._loss)
             with self._deadline.allowed():  # our own pause, and the journal's, is no silence of the peer
                 await anyio.sleep(delay_s)
                 await self._leave()
@@ -353,14 +363,14 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
                 opening_s = self._transport.opening_timeout_s(self._limits)
                 self._reply = await self._waited(self._enter(request), opening_s=opening_s)
             except (APIError, ProtocolError) as error:
-                fault = error
+                self._loss = error
                 continue
             exchange.leave_thread()
-            reason = "max_tokens" if fault is None else type(fault).__name__
+            reason = "max_tokens" if self._loss is None else type(self._loss).__name__
             what = "an input was cut off after %d characters, and its rest is asked for: %s (requests %s, %s)"
             _log.warning(what, input.chars, reason, self.request_id, self._reply.request_id)
-            self._answer = RestAnswer(Seam(cut), MessageAssembler(limits=self._limits))
-            self._phase = _Phase.REST
+            self._used.answer = RestAnswer(Seam(cut), MessageAssembler(limits=self._limits))
+            self._phase, self._loss = _Phase.REST, None
             return True
         return False
 
@@ -371,7 +381,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
                 while await self._reply.receive() is not None:
                     pass
         self._reply = None
-        await self.__aexit__(None, None, None)
+        await self._close()
 
     def _request_for(self, cut: CutInput, input: GrowingInput) -> RequestBody | None:
         """Return the request for the rest; None if nobody needs it: the call has been answered."""
@@ -396,7 +406,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
 
     async def _receive_rest(self) -> _Batch:
         """Return the next part of the rest. What was returned before it has been taken."""
-        answer = self._answer
+        answer = self._used.answer
         assert self._reply is not None
         assert answer is not None
         events: list[Any] = []
@@ -406,10 +416,10 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             events += _pings(batch or ())
             text = answer.take(batch)
         except (APIError, ProtocolError) as error:
-            answer.fault, answer.has_ended = error, True
+            self._loss, answer.has_ended = error, True
         except SeamError as error:
             _log.warning("an input stays cut off: %s (request %s)", error, self._reply.request_id)
-            self._spend()
+            self._used.end()
             return [*events, *self._given_up()]
         if text:
             events.append((self._index, text))
@@ -418,14 +428,14 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
             self._index = None
         if not answer.has_ended:
             return events
-        self._spend()
+        self._used.end()
         if answer.is_complete:
             self._phase = _Phase.TAIL
             return [*events, *self._end(answer)]
         # A model that adds nothing would be asked for ever.
-        if answer.fault is None and not answer.seam.chars:
+        if self._loss is None and not answer.seam.chars:
             return [*events, *self._given_up()]
-        self._phase, self._loss = _Phase.CUT, answer.fault
+        self._phase = _Phase.CUT
         return events
 
     def _end(self, answer: RestAnswer) -> list[dict[str, Any]]:
@@ -437,17 +447,7 @@ class _ContinuedReply(AbstractAsyncContextManager[Reply]):
         if (container := answer.assembler.message.get("container")) is not None:
             delta["container"] = container
         delta["stop_reason"] = "tool_use"
-        return [{"type": "message_delta", "delta": delta, "usage": self._usage}, {"type": "message_stop"}]
-
-    def _used(self) -> dict[str, Any]:
-        """Return all that has been used for the response so far."""
-        usage = {**self._usage}
-        if self._answer is not None:
-            add_usage(usage, self._answer.usage)
-        return usage
-
-    def _spend(self) -> None:
-        self._usage, self._answer = self._used(), None
+        return [{"type": "message_delta", "delta": delta, "usage": self._used.so_far}, {"type": "message_stop"}]
 
 
 def _kind(event: WireEvent | InputFragment) -> Any:

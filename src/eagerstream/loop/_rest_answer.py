@@ -1,8 +1,11 @@
-"""`RestAnswer`: the response to a request for the rest of an input, as far as it continues that input."""
+"""`RestAnswer`: the response to a request for the rest of an input, as far as it continues that input.
+
+`ContinuedUsage` has the usage of a response together with these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eagerstream_wire import (
@@ -17,9 +20,10 @@ from eagerstream_wire import (
     ToolInput,
     WireEvent,
 )
+from eagerstream_wire._assistant_message import add_usage
 from eagerstream_wire._stop_reasons import standard_stop_reason
 
-from ..errors import APIError, ProtocolError, StreamInterrupted
+from ..errors import StreamInterrupted
 from ..transports._error_responses import event_error
 from ._budget import usage_so_far
 from ._cut_input import TOOL_NAME
@@ -34,7 +38,6 @@ class RestAnswer:
         assembler: Puts its message together.
 
     Attributes:
-        fault: The error with which it broke off, if it did.
         is_complete: The input is there to its end.
         has_ended: Nothing more comes, or is wanted.
     """
@@ -42,9 +45,8 @@ class RestAnswer:
     def __init__(self, seam: Seam, assembler: MessageAssembler[ToolInput]) -> None:
         self.seam = seam
         self.assembler = assembler
-        self.fault: APIError | ProtocolError | None = None
-        self.is_complete = False
-        self.has_ended = False
+        self.is_complete: bool = False
+        self.has_ended: bool = False
         self._input: ToolInput | None = None
 
     @property
@@ -99,3 +101,32 @@ class RestAnswer:
             if standard_stop_reason(reason) != "max_tokens":
                 raise SeamError("the model did not write the rest")
         return "".join(pieces)
+
+
+class ContinuedUsage:
+    """The usage of a response, together with those that continue it.
+
+    It does not know who sends the requests, so that the exchange can keep it without a cycle.
+
+    Args:
+        ended: The usage of the response itself.
+
+    Attributes:
+        answer: The response that continues it, while it is read; None if there is none.
+    """
+
+    def __init__(self, ended: Mapping[str, Any]) -> None:
+        self.answer: RestAnswer | None = None
+        self._ended = ended
+
+    @property
+    def so_far(self) -> dict[str, Any]:
+        """The counts of all of them."""
+        usage = {**self._ended}
+        if self.answer is not None:
+            add_usage(usage, self.answer.usage)
+        return usage
+
+    def end(self) -> None:
+        """Take the counts of the answer, which has ended."""
+        self._ended, self.answer = self.so_far, None

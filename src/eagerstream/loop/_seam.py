@@ -37,7 +37,7 @@ class Seam:
     # A scanner of its own, and not the parser: what the model writes inside `text` and `rest` is passed on unread.
 
     def __init__(self, cut: CutInput) -> None:
-        self.chars = 0
+        self.chars: int = 0
         self._rest = _Rest(cut)
         self._text = _Text(cut)
         self._depth = 0

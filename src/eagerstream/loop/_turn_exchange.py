@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import anyio
 import anyio.lowlevel
@@ -28,6 +28,7 @@ from ._interruption import Unwanted, message_of
 from ._keeper import Keeper
 from ._marks import RunMarks
 from ._message_thread import MessageThread
+from ._rest_answer import ContinuedUsage
 
 _ESTIMATE_S: Final = 0.25
 """Seconds between two estimates of a response."""
@@ -43,7 +44,7 @@ class TurnExchange(Exchange):
         is_reading: The request is sent, or its response is read.
         is_cut_by_message: The response was given up for a message of the user.
         is_cut_by_budget: Its estimate has passed the budget of the run.
-        used: Returns what has been used for a response that further ones continue; None for another response.
+        used: The usage of a response that further ones continue; None for another response.
     """
 
     marks: RunMarks
@@ -69,7 +70,7 @@ class TurnExchange(Exchange):
         self.is_reading: bool = False
         self.is_cut_by_message: bool = False
         self.is_cut_by_budget: bool = False
-        self.used: Callable[[], Mapping[str, Any]] | None = None
+        self.used: ContinuedUsage | None = None
         self._budget = budget
         self._next_estimate_s = 0.0
         self._runner = runner
@@ -81,7 +82,7 @@ class TurnExchange(Exchange):
     def message(self) -> AssistantMessage:
         """The assistant message as far as it has come and counts."""
         message = message_of(self.turn, self.assembler)
-        return message if self.used is None else cast("AssistantMessage", {**message, "usage": self.used()})
+        return message if self.used is None else cast("AssistantMessage", {**message, "usage": self.used.so_far})
 
     def cut_for_message(self) -> None:
         """Give up the rest of the response for a message of the user, unless the response is complete."""
@@ -150,7 +151,7 @@ class TurnExchange(Exchange):
         if now_s < self._next_estimate_s or self.is_whole:
             return
         self._next_estimate_s = now_s + _ESTIMATE_S
-        usage = usage_so_far(self.assembler) if self.used is None else self.used()
+        usage = usage_so_far(self.assembler) if self.used is None else self.used.so_far
         if budget.exceeded(usage, str(self.request.get("model"))) is not None:
             self.is_cut_by_budget = True
             raise Unwanted

@@ -52,19 +52,23 @@ def raise_as(translated: Exception, error: Exception) -> NoReturn:
     A client's exception has passed dozens of its own frames, and those of the library below. None of them says more
     than the exception itself, so the innermost one is kept, and the exceptions below lose theirs.
     """
-    if translated is error:
-        raise error
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    below = error.__cause__ or error.__context__
-    while below is not None and below.__traceback__ is not None:
-        below.__traceback__ = None
-        below = below.__cause__ or below.__context__
-    page = of_page(str(error))
-    if page is not None:
-        error.args = (page,)  # the page itself is in its response
-    raise translated from error.with_traceback(innermost)
+    try:
+        if translated is error:
+            raise error
+        innermost = error.__traceback__
+        while innermost is not None and innermost.tb_next is not None:
+            innermost = innermost.tb_next
+        below = error.__cause__ or error.__context__
+        while below is not None and below.__traceback__ is not None:
+            below.__traceback__ = None
+            below = below.__cause__ or below.__context__
+        page = of_page(str(error))
+        if page is not None:
+            error.args = (page,)  # the page itself is in its response
+        raise translated from error.with_traceback(innermost)
+    finally:
+        # The traceback has this frame: the cycle would keep the run until the garbage collector comes.
+        del translated, error
 
 
 def refusal(error: Exception, address: str = "") -> Exception:
